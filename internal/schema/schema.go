@@ -1,0 +1,439 @@
+// Package schema turns a Go struct into a JSON Schema and decodes JSON into
+// that struct by the same rules, so that what is published and what is enforced
+// cannot drift apart. Tools and configuration both use it.
+//
+// Struct tags:
+//
+//	json:"name,omitempty"     name on the wire; a field with omitempty, a default or
+//	                          a pointer type is optional
+//	jsonschema:"text"         description
+//	default:"30"              value when absent (JSON, or plain text for strings)
+//	enum:"json,unified"       allowed strings
+//	minimum:"0" maximum:"10"  bounds of a number, inclusive
+//	minLength:"1" maxLength:"10"
+//	                          bounds of a string in characters
+//	minItems:"1" maxItems:"9" bounds of a list
+//
+// A Schema is immutable and safe for concurrent use.
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Schema describes one struct type.
+type Schema struct {
+	typ    reflect.Type
+	object *object
+	wire   *jsonschema.Schema
+	brief  json.RawMessage
+	full   json.RawMessage
+}
+
+// Of returns the schema of T. It fails when a tag of T makes no sense.
+func Of[T any]() (*Schema, error) { return For(reflect.TypeFor[T]()) }
+
+// For returns the schema of a struct type.
+func For(t reflect.Type) (*Schema, error) {
+	obj, err := objectOf(t, nil)
+	if err != nil {
+		return nil, fmt.Errorf("schema of %s: %w", t, err)
+	}
+	w := obj.wire()
+	s := &Schema{typ: t, object: obj, wire: w}
+	if s.full, err = marshal(w); err != nil {
+		return nil, fmt.Errorf("schema of %s: %w", t, err)
+	}
+	if s.brief, err = marshal(brief(w)); err != nil {
+		return nil, fmt.Errorf("schema of %s: %w", t, err)
+	}
+	return s, nil
+}
+
+// JSON is the schema with descriptions.
+func (s *Schema) JSON() json.RawMessage { return s.full }
+
+// Brief is the schema without descriptions and bounds, for places where every
+// byte is paid for; objects are open, so that results may grow fields.
+func (s *Schema) Brief() json.RawMessage { return s.brief }
+
+// Wire returns the schema as a library value, for validators. Do not change it.
+func (s *Schema) Wire() *jsonschema.Schema { return s.wire }
+
+// Field is one property as documentation shows it.
+type Field struct {
+	Name        string
+	Type        string
+	Required    bool
+	Default     string // JSON, or "" when there is none
+	Description string
+	Enum        []string
+	Fields      []Field // of a nested object or of list items
+}
+
+// Fields lists the properties in declaration order.
+func (s *Schema) Fields() []Field { return s.object.fields() }
+
+// object is the plan for one struct type: its properties in order.
+type object struct {
+	props  []*property
+	byName map[string]*property
+}
+
+type property struct {
+	name        string
+	index       []int
+	description string
+	required    bool
+	hasDefault  bool
+	def         reflect.Value
+	defJSON     json.RawMessage
+	value       *value
+}
+
+// value is the plan for one value: its kind, bounds and parts.
+type value struct {
+	typ                  reflect.Type
+	nullable             bool
+	enum                 []string
+	minimum, maximum     *float64
+	minLength, maxLength *int
+	minItems, maxItems   *int
+	object               *object // struct
+	elem                 *value  // slice, array, map, pointer
+}
+
+var (
+	rawMessageType = reflect.TypeFor[json.RawMessage]()
+	textType       = reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()
+)
+
+func objectOf(t reflect.Type, seen []reflect.Type) (*object, error) {
+	if t.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("%s is not a struct", t)
+	}
+	for _, s := range seen {
+		if s == t {
+			return nil, fmt.Errorf("%s contains itself", t)
+		}
+	}
+	seen = append(seen, t)
+	o := &object{byName: make(map[string]*property)}
+	for _, f := range reflect.VisibleFields(t) {
+		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			continue // its fields are visited by themselves
+		}
+		if !f.IsExported() || name == "-" {
+			continue
+		}
+		if name == "" {
+			return nil, fmt.Errorf("field %s has no json name", f.Name)
+		}
+		v, err := valueOf(f.Type, seen)
+		if err != nil {
+			return nil, fmt.Errorf("field %s: %w", name, err)
+		}
+		if err := v.bounds(f.Tag); err != nil {
+			return nil, fmt.Errorf("field %s: %w", name, err)
+		}
+		p := &property{
+			name: name, index: f.Index, description: f.Tag.Get("jsonschema"), value: v,
+			required: !strings.Contains(opts, "omit") && f.Type.Kind() != reflect.Pointer,
+		}
+		if d, ok := f.Tag.Lookup("default"); ok {
+			if err := p.setDefault(d, f.Type); err != nil {
+				return nil, fmt.Errorf("field %s: default: %w", name, err)
+			}
+		}
+		if o.byName[name] != nil {
+			return nil, fmt.Errorf("two fields are named %s", name)
+		}
+		o.props = append(o.props, p)
+		o.byName[name] = p
+	}
+	return o, nil
+}
+
+func (p *property) setDefault(text string, t reflect.Type) error {
+	raw := json.RawMessage(text)
+	base := t
+	for base.Kind() == reflect.Pointer {
+		base = base.Elem()
+	}
+	if base.Kind() == reflect.String && text != "null" && !strings.HasPrefix(text, `"`) {
+		raw, _ = json.Marshal(text)
+	}
+	dst := reflect.New(t).Elem()
+	if err := p.value.decode(raw, dst, p.name); err != nil {
+		return err
+	}
+	p.required, p.hasDefault, p.def, p.defJSON = false, true, dst, raw
+	return nil
+}
+
+func valueOf(t reflect.Type, seen []reflect.Type) (*value, error) {
+	v := &value{typ: t}
+	var err error
+	switch {
+	case t == rawMessageType || t.Kind() == reflect.Interface:
+		return v, nil
+	case reflect.PointerTo(t).Implements(textType):
+		return v, nil // a string on the wire
+	}
+	switch t.Kind() {
+	case reflect.String, reflect.Bool, reflect.Float64,
+		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Pointer:
+		v.nullable = true
+		v.elem, err = valueOf(t.Elem(), seen)
+	case reflect.Slice:
+		v.elem, err = valueOf(t.Elem(), seen)
+	case reflect.Map:
+		if t.Key().Kind() != reflect.String {
+			return nil, fmt.Errorf("map key of %s is not a string", t)
+		}
+		v.elem, err = valueOf(t.Elem(), seen)
+	case reflect.Struct:
+		v.object, err = objectOf(t, seen)
+	default:
+		err = fmt.Errorf("cannot describe %s", t)
+	}
+	return v, err
+}
+
+// bounds reads the limiting tags onto the value they limit: the pointee for a
+// pointer, the items for an enum on a list of strings.
+func (v *value) bounds(tag reflect.StructTag) error {
+	base := v
+	for base.typ.Kind() == reflect.Pointer {
+		base = base.elem
+	}
+	var firstErr error
+	number := func(key string) *float64 {
+		s, ok := tag.Lookup(key)
+		if !ok {
+			return nil
+		}
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil && firstErr == nil {
+			firstErr = fmt.Errorf("tag %s: %w", key, err)
+		}
+		return &f
+	}
+	whole := func(key string) *int {
+		if f := number(key); f != nil {
+			n := int(*f)
+			return &n
+		}
+		return nil
+	}
+	base.minimum, base.maximum = number("minimum"), number("maximum")
+	base.minLength, base.maxLength = whole("minLength"), whole("maxLength")
+	base.minItems, base.maxItems = whole("minItems"), whole("maxItems")
+	if e, ok := tag.Lookup("enum"); ok {
+		target := base
+		if base.typ.Kind() == reflect.Slice {
+			target = base.elem
+		}
+		if target.typ.Kind() != reflect.String {
+			return fmt.Errorf("enum on %s", target.typ)
+		}
+		target.enum = strings.Split(e, ",")
+	}
+	return firstErr
+}
+
+// kind is the JSON type name of v, or "" when anything goes.
+func (v *value) kind() string {
+	switch {
+	case v.typ == rawMessageType || v.typ.Kind() == reflect.Interface:
+		return ""
+	case reflect.PointerTo(v.typ).Implements(textType):
+		return "string"
+	}
+	switch v.typ.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Float64:
+		return "number"
+	case reflect.Slice:
+		return "array"
+	case reflect.Map, reflect.Struct:
+		return "object"
+	case reflect.Pointer:
+		return v.elem.kind()
+	default:
+		return "integer"
+	}
+}
+
+func (o *object) wire() *jsonschema.Schema {
+	s := &jsonschema.Schema{
+		Type:                 "object",
+		Properties:           make(map[string]*jsonschema.Schema, len(o.props)),
+		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
+	}
+	for _, p := range o.props {
+		ps := p.value.wire()
+		ps.Description = p.description
+		ps.Default = p.defJSON
+		s.Properties[p.name] = ps
+		s.PropertyOrder = append(s.PropertyOrder, p.name)
+		if p.required {
+			s.Required = append(s.Required, p.name)
+		}
+	}
+	return s
+}
+
+func (v *value) wire() *jsonschema.Schema {
+	if v.typ.Kind() == reflect.Pointer {
+		s := v.elem.wire()
+		if s.Type != "" {
+			s.Types, s.Type = []string{s.Type, "null"}, ""
+			if s.Enum != nil {
+				s.Enum = append(s.Enum, nil)
+			}
+		}
+		return s
+	}
+	if v.object != nil {
+		return v.object.wire()
+	}
+	s := &jsonschema.Schema{
+		Type: v.kind(), Minimum: v.minimum, Maximum: v.maximum,
+		MinLength: v.minLength, MaxLength: v.maxLength, MinItems: v.minItems, MaxItems: v.maxItems,
+	}
+	for _, e := range v.enum {
+		s.Enum = append(s.Enum, e)
+	}
+	switch s.Type {
+	case "array":
+		s.Items = v.elem.wire()
+	case "object":
+		s.AdditionalProperties = v.elem.wire()
+	}
+	return s
+}
+
+// brief copies s without what only people and validators of input need.
+func brief(s *jsonschema.Schema) *jsonschema.Schema {
+	if s == nil {
+		return nil
+	}
+	c := &jsonschema.Schema{Type: s.Type, Types: s.Types, Required: s.Required, PropertyOrder: s.PropertyOrder, Items: brief(s.Items)}
+	if s.Properties != nil {
+		c.Properties = make(map[string]*jsonschema.Schema, len(s.Properties))
+		for name, p := range s.Properties {
+			c.Properties[name] = brief(p)
+		}
+	} else if s.AdditionalProperties != nil {
+		c.AdditionalProperties = brief(s.AdditionalProperties)
+	}
+	return c
+}
+
+func (o *object) fields() []Field {
+	out := make([]Field, 0, len(o.props))
+	for _, p := range o.props {
+		f := Field{
+			Name: p.name, Type: p.value.typeName(), Required: p.required,
+			Default: string(p.defJSON), Description: p.description,
+		}
+		for v := p.value; v != nil; v = v.elem {
+			if v.enum != nil {
+				f.Enum = v.enum
+			}
+			if v.object != nil {
+				f.Fields = v.object.fields()
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (v *value) typeName() string {
+	switch {
+	case v.typ.Kind() == reflect.Pointer:
+		return v.elem.typeName() + " or null"
+	case v.kind() == "":
+		return "any"
+	case v.kind() == "array":
+		return "list of " + v.elem.typeName()
+	case v.typ.Kind() == reflect.Map:
+		return "map of " + v.elem.typeName()
+	default:
+		return v.kind()
+	}
+}
+
+// marshal encodes without HTML escapes and without a trailing newline.
+func marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// Nearest returns the candidate closest to name when it is close enough to be
+// what was meant, else "". Case and separators do not count.
+func Nearest(name string, candidates []string) string {
+	best, bestDistance := "", 1+min(max(1, len(name)/3), 4)
+	plain := fold(name)
+	for _, c := range candidates {
+		if d := distance(plain, fold(c)); d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+func fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' || r == ' ' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, s)
+}
+
+// distance is the number of single-rune edits between a and b.
+func distance(a, b string) int {
+	ar, br := []rune(a), []rune(b)
+	if len(ar) > 64 || len(br) > 64 {
+		return 65 // no name is that long; do not spend time on hostile input
+	}
+	row := make([]int, len(br)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range ar {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range br {
+			cost := diagonal
+			if ar[i] != br[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(br)]
+}
