@@ -1,0 +1,55 @@
+# What people and CI type. `make test` is every check and every test; it needs Go
+# and fetches the rest itself.
+
+GOLANGCI := v2.14.0
+FUZZTIME ?= 60s
+COUNT    ?= 20
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+PROGRAM   := async-crud-mcp
+GOBUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+.PHONY: help test check deps build docs stress fuzz bench cross
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+
+test: check ## check, then run all tests; names at the end what was skipped
+	go run ./scripts/testsum -count=1 -timeout=10m ./...
+
+check: deps ## format, vet, staticcheck, golangci-lint, and generated documents are current
+	@bad=$$(gofmt -l cmd internal scripts test bench); test -z "$$bad" || { echo "not gofmt-ed: $$bad" >&2; exit 1; }
+	go vet ./...
+	go vet -tags conformance ./...
+	go tool staticcheck ./...
+	scripts/lint.sh $(GOLANGCI)
+	scripts/generated.sh
+	go run ./scripts/changelog -check
+
+deps: ## fetch what checks and tests need and this machine lacks
+	@go run ./scripts/deps -golangci $(GOLANGCI)
+
+build: ## build bin/async-crud-mcp
+	$(GOBUILD) -o bin/ ./cmd/$(PROGRAM)
+
+docs: ## write the generated documents and the Unreleased section of CHANGELOG.md
+	go generate ./...
+	go run ./scripts/changelog
+
+stress: ## every test of our own code COUNT times over
+	go run ./scripts/testsum -count=$(COUNT) -timeout=2h ./cmd/... ./internal/...
+
+fuzz: ## every fuzz target for FUZZTIME each
+	scripts/fuzz.sh $(FUZZTIME)
+
+bench: ## all benchmarks, ten runs each, for go tool benchstat
+	go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./...
+
+cross: $(PLATFORMS:%=cross/%) vet/darwin vet/windows ## build for every platform and vet the foreign ones
+
+.PHONY: $(PLATFORMS:%=cross/%) vet/darwin vet/windows
+$(PLATFORMS:%=cross/%): cross/%:
+	GOOS=$(*D) GOARCH=$(*F) $(GOBUILD) -o bin/$(PROGRAM)_$(*D)_$(*F)$(if $(filter windows,$(*D)),.exe) ./cmd/$(PROGRAM)
+
+vet/darwin vet/windows: vet/%:
+	GOOS=$* CGO_ENABLED=0 go vet ./...
