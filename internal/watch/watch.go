@@ -102,7 +102,7 @@ func (f *Files) Run(ctx context.Context, settled func(path string)) error {
 	defer notices.close()
 	poll := time.NewTicker(f.opts.Poll)
 	defer poll.Stop()
-	rest := time.NewTimer(0) // fires when the next file may have come to rest
+	rest := time.NewTimer(f.opts.Debounce) // fires when the next file may have come to rest
 	defer rest.Stop()
 	for {
 		select {
@@ -111,6 +111,7 @@ func (f *Files) Run(ctx context.Context, settled func(path string)) error {
 		case <-f.wake:
 			notices.arm(f.paths())
 			f.takeUp()
+			f.compare()
 		case e := <-notices.events:
 			if f.touched(e.Name) {
 				notices.arm(f.paths()) // the directory itself may have come or gone
