@@ -4,10 +4,12 @@
 GOLANGCI := v2.14.0
 FUZZTIME ?= 60s
 COUNT    ?= 20
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION  ?=
 
 PROGRAM   := async-crud-mcp
-GOBUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+MODULE    := github.com/async-crud-mcp/async-crud-mcp
+LDFLAGS   := -s -w $(if $(VERSION),-X $(MODULE)/internal/cli.version=$(VERSION))
+GOBUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .PHONY: help test check deps build docs stress fuzz bench cross
@@ -20,7 +22,7 @@ test: check ## check, then run all tests; names at the end what was skipped
 check: deps ## format, vet, staticcheck, golangci-lint, and generated documents are current
 	@bad=$$(gofmt -l cmd internal scripts test bench); test -z "$$bad" || { echo "not gofmt-ed: $$bad" >&2; exit 1; }
 	go vet ./...
-	go vet -tags conformance ./...
+	go vet -tags conformance,bench ./...
 	go tool staticcheck ./...
 	scripts/lint.sh $(GOLANGCI)
 	scripts/generated.sh
@@ -29,7 +31,7 @@ check: deps ## format, vet, staticcheck, golangci-lint, and generated documents 
 deps: ## fetch what checks and tests need and this machine lacks
 	@go run ./scripts/deps -golangci $(GOLANGCI)
 
-build: ## build bin/async-crud-mcp
+build: ## build bin/async-crud-mcp; VERSION=1.2.3 names a release
 	$(GOBUILD) -o bin/ ./cmd/$(PROGRAM)
 
 docs: ## write the generated documents and the Unreleased section of CHANGELOG.md
