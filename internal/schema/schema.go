@@ -24,6 +24,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -33,9 +34,11 @@ import (
 type Schema struct {
 	typ    reflect.Type
 	object *object
-	wire   *jsonschema.Schema
-	brief  json.RawMessage
-	full   json.RawMessage
+
+	// Made when first asked for: writing a schema out takes far longer than
+	// making it, and most processes never show most of them.
+	wire        func() *jsonschema.Schema
+	full, brief func() json.RawMessage
 }
 
 // Of returns the schema of T. It fails when a tag of T makes no sense.
@@ -47,26 +50,22 @@ func For(t reflect.Type) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", t, err)
 	}
-	w := obj.wire()
-	s := &Schema{typ: t, object: obj, wire: w}
-	if s.full, err = marshal(w); err != nil {
-		return nil, fmt.Errorf("schema of %s: %w", t, err)
-	}
-	if s.brief, err = marshal(brief(w)); err != nil {
-		return nil, fmt.Errorf("schema of %s: %w", t, err)
-	}
+	s := &Schema{typ: t, object: obj}
+	s.wire = sync.OnceValue(obj.wire)
+	s.full = sync.OnceValue(func() json.RawMessage { return mustMarshal(s.wire()) })
+	s.brief = sync.OnceValue(func() json.RawMessage { return mustMarshal(brief(s.wire())) })
 	return s, nil
 }
 
 // JSON is the schema with descriptions.
-func (s *Schema) JSON() json.RawMessage { return s.full }
+func (s *Schema) JSON() json.RawMessage { return s.full() }
 
 // Brief is the schema without descriptions and bounds, for places where every
 // byte is paid for; objects are open, so that results may grow fields.
-func (s *Schema) Brief() json.RawMessage { return s.brief }
+func (s *Schema) Brief() json.RawMessage { return s.brief() }
 
 // Wire returns the schema as a library value, for validators. Do not change it.
-func (s *Schema) Wire() *jsonschema.Schema { return s.wire }
+func (s *Schema) Wire() *jsonschema.Schema { return s.wire() }
 
 // Field is one property as documentation shows it.
 type Field struct {
@@ -380,15 +379,16 @@ func (v *value) typeName() string {
 	}
 }
 
-// marshal encodes without HTML escapes and without a trailing newline.
-func marshal(v any) (json.RawMessage, error) {
+// mustMarshal encodes without HTML escapes and without a trailing newline. What
+// a plan turns into is always encodable.
+func mustMarshal(w *jsonschema.Schema) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
+	if err := enc.Encode(w); err != nil {
+		panic(fmt.Sprintf("schema: encode: %v", err))
 	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
+	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
 // Nearest returns the candidate closest to name when it is close enough to be
