@@ -90,7 +90,8 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 }
 
 // WriteFileIn is WriteFile for a name below the directory root. Missing
-// directories are made; a directory that is a link out of root is an error.
+// directories are made; a directory that is a link out of root is an error. A
+// file that exists keeps its permissions.
 func WriteFileIn(root, name string, data []byte, perm fs.FileMode) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -98,17 +99,18 @@ func WriteFileIn(root, name string, data []byte, perm fs.FileMode) error {
 	}
 	defer r.Close()
 	dir, base := filepath.Split(filepath.Clean(name))
-	if dir == "" {
-		return replace(r, base, data, perm)
-	}
-	if err := r.MkdirAll(filepath.Clean(dir), 0o755); err != nil {
+	dir = filepath.Clean(dir)
+	if err := r.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	d, err := r.OpenRoot(filepath.Clean(dir))
+	d, err := r.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
+	if info, err := d.Lstat(base); err == nil && info.Mode().IsRegular() {
+		perm = info.Mode().Perm()
+	}
 	return replace(d, base, data, perm)
 }
 

@@ -168,8 +168,16 @@ func TestWriteFileInMakesDirectoriesAndStaysBelowRoot(t *testing.T) {
 	if got, _ := os.ReadFile(filepath.Join(root, "a", "b", "f")); string(got) != "x" {
 		t.Errorf("content %q, want x", got)
 	}
+	top := filepath.Join(root, "top")
+	write(t, top, "old")
+	if err := os.Chmod(top, 0o640); err != nil {
+		t.Fatal(err)
+	}
 	if err := WriteFileIn(root, "top", []byte("y"), 0o644); err != nil {
 		t.Fatal(err)
+	}
+	if info, _ := os.Stat(top); runtime.GOOS != "windows" && info.Mode().Perm() != 0o640 {
+		t.Errorf("permissions %v, want those it had", info.Mode().Perm())
 	}
 	if err := os.Symlink(outside, filepath.Join(root, "link")); err != nil {
 		t.Skip("no links here:", err)
@@ -255,7 +263,8 @@ func TestUserDirsPerSystem(t *testing.T) {
 func TestRotatingFileSetsFullFilesAsideAndStaysPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	path := filepath.Join(dir, "server.log")
-	f := NewRotatingFile(path, Rotation{MaxMB: 1})
+	f := NewRotatingFile(path)
+	f.out.MaxSize = 1
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("New touched the disk")
 	}
@@ -291,7 +300,7 @@ func TestRotatingFileTakesPermissionsFromOthers(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "server.log")
 	write(t, path, "old\n")
-	f := NewRotatingFile(path, Rotation{})
+	f := NewRotatingFile(path)
 	defer f.Close()
 	if _, err := f.Write([]byte("new\n")); err != nil {
 		t.Fatal(err)
@@ -304,7 +313,7 @@ func TestRotatingFileTakesPermissionsFromOthers(t *testing.T) {
 }
 
 func TestRotatingFileRefusesADirectory(t *testing.T) {
-	f := NewRotatingFile(t.TempDir(), Rotation{})
+	f := NewRotatingFile(t.TempDir())
 	if _, err := f.Write([]byte("x")); !errors.Is(err, ErrNotRegular) {
 		t.Fatalf("Write = %v, want ErrNotRegular", err)
 	}

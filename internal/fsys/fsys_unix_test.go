@@ -23,7 +23,7 @@ func TestNothingWaitsOnAPipe(t *testing.T) {
 	if _, err := ReadFileIn(dir, "pipe", 10); !errors.Is(err, ErrNotRegular) {
 		t.Errorf("ReadFileIn = %v, want ErrNotRegular", err)
 	}
-	if _, err := NewRotatingFile(pipe, Rotation{}).Write([]byte("x")); !errors.Is(err, ErrNotRegular) {
+	if _, err := NewRotatingFile(pipe).Write([]byte("x")); !errors.Is(err, ErrNotRegular) {
 		t.Errorf("RotatingFile = %v, want ErrNotRegular", err)
 	}
 	if _, err := ReadFile(os.DevNull, 10); !errors.Is(err, ErrNotRegular) {

@@ -9,13 +9,6 @@ import (
 	"gopkg.in/natefinch/lumberjack.v2"
 )
 
-// Rotation bounds a RotatingFile. Zero values mean the defaults.
-type Rotation struct {
-	MaxMB int // size at which a new file is begun; default 10
-	Days  int // age at which old files are deleted; default 7
-	Files int // how many old files are kept; default as many as there are
-}
-
 // RotatingFile is a file for logs that never grows without bound: full files
 // are set aside, compressed, and deleted by age. Only its owner can read it.
 // Writes are safe for concurrent use within one process. Its first write starts
@@ -25,18 +18,11 @@ type RotatingFile struct {
 	ready atomic.Bool // prepare succeeded
 }
 
-// NewRotatingFile returns the file at path. It touches no disk before the first
-// write, which makes missing directories.
-func NewRotatingFile(path string, r Rotation) *RotatingFile {
-	if r.MaxMB == 0 {
-		r.MaxMB = 10
-	}
-	if r.Days == 0 {
-		r.Days = 7
-	}
-	return &RotatingFile{out: &lumberjack.Logger{
-		Filename: path, MaxSize: r.MaxMB, MaxAge: r.Days, MaxBackups: r.Files, Compress: true,
-	}}
+// NewRotatingFile returns the file at path, of which up to 10 MB are kept in one
+// piece and older pieces for 7 days. It touches no disk before the first write,
+// which makes missing directories.
+func NewRotatingFile(path string) *RotatingFile {
+	return &RotatingFile{out: &lumberjack.Logger{Filename: path, MaxSize: 10, MaxAge: 7, Compress: true}}
 }
 
 func (f *RotatingFile) Write(p []byte) (int, error) {
