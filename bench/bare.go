@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// bare serves one echo tool with nothing but the SDK: on the standard streams,
+// or on HTTP with one path for each protocol era, as the SDK wants it.
+func bare(args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: bare stdio|http")
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{
+		Name: "echo", Description: "Return the text; for measurements.",
+		InputSchema:  json.RawMessage(`{"type":"object","properties":{"text":{"type":"string","description":"what to say"}},"required":["text"]}`),
+		OutputSchema: json.RawMessage(`{"type":"object","properties":{"status":{"type":"string"},"text":{"type":"string"}},"required":["status","text"]}`),
+	}, echo)
+	if args[0] == "stdio" {
+		return s.Run(context.Background(), &mcp.StdioTransport{})
+	}
+	one := func(*http.Request) *mcp.Server { return s }
+	mux := http.NewServeMux()
+	mux.Handle("/old", mcp.NewStreamableHTTPHandler(one, nil))
+	mux.Handle("/new", mcp.NewStreamableHTTPHandler(one, &mcp.StreamableHTTPOptions{Stateless: true}))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "listening on http://%s\n", ln.Addr())
+	return http.Serve(ln, mux)
+}
+
+// echo answers as our tools do: one JSON object, as structured content and as text.
+func echo(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var in struct {
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(struct {
+		Status string `json:"status"`
+		Text   string `json:"text"`
+	}{"ok", in.Text})
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.CallToolResult{
+		Content:           []mcp.Content{&mcp.TextContent{Text: string(body)}},
+		StructuredContent: json.RawMessage(body),
+	}, nil
+}

@@ -1,0 +1,129 @@
+// Command bench measures the server beside a bare one: the least that the same
+// SDK needs to serve a tool that gives the same answer. It builds both with the
+// same flags, takes turns between them so that a busy machine slows both down,
+// and writes medians and ratios, each with its goal, to RESULTS.md.
+//
+//	go run ./bench [-short] [-o FILE]
+//
+// Read the ratios; the absolute figures belong to the machine and its load.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "bare" {
+		if err := bare(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bare:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	short := flag.Bool("short", false, "few rounds: does it run at all?")
+	out := flag.String("o", "bench/RESULTS.md", "where to write the results; - for standard output")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, plan(*short), *out); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// effort says how often things are done.
+type effort struct {
+	starts int // processes started of each program
+	rounds int // turns of each program under each load
+	small  int // calls of 1 KB in a round
+	large  int // calls of 100 KB in a round
+}
+
+func plan(short bool) effort {
+	if short {
+		return effort{starts: 5, rounds: 10, small: 20, large: 4}
+	}
+	return effort{starts: 40, rounds: 100, small: 80, large: 12}
+}
+
+func run(ctx context.Context, e effort, out string) error {
+	dir, err := os.MkdirTemp("", "acm-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	p, err := build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	r := &results{effort: e}
+	if r.starts, err = measureStarts(ctx, p, e); err != nil {
+		return fmt.Errorf("start-up: %w", err)
+	}
+	if r.list, err = measureList(ctx, p); err != nil {
+		return fmt.Errorf("tools/list: %w", err)
+	}
+	for _, way := range ways {
+		loads, err := measureLoad(ctx, p, way, e)
+		if err != nil {
+			return fmt.Errorf("%s: %w", way.name, err)
+		}
+		r.loads = append(r.loads, loads...)
+	}
+	text := r.markdown()
+	if out == "-" {
+		fmt.Print(text)
+		return nil
+	}
+	return os.WriteFile(out, []byte(text), 0o644)
+}
+
+// programs are what is measured.
+type programs struct {
+	ours    string // as released
+	oursTag string // with an echo tool
+	bare    string
+	root    string // a project for ours
+	env     []string
+}
+
+const module = "github.com/async-crud-mcp/async-crud-mcp"
+
+// build makes all programs the way releases are made.
+func build(ctx context.Context, dir string) (*programs, error) {
+	p := &programs{
+		ours: filepath.Join(dir, "ours"), oursTag: filepath.Join(dir, "ours-echo"), bare: filepath.Join(dir, "bare"),
+		root: filepath.Join(dir, "project"),
+		env:  append(os.Environ(), "ASYNC_CRUD_MCP_HOME="+filepath.Join(dir, "home")),
+	}
+	if err := os.Mkdir(p.root, 0o755); err != nil {
+		return nil, err
+	}
+	for _, b := range []struct{ out, pkg, tags string }{
+		{p.ours, "/cmd/async-crud-mcp", ""},
+		{p.oursTag, "/cmd/async-crud-mcp", "bench"},
+		{p.bare, "/bench", ""},
+	} {
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-tags", b.tags, "-o", b.out, module+b.pkg)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("build %s: %w\n%s", b.pkg, err, strings.TrimSpace(string(text)))
+		}
+	}
+	return p, nil
+}
+
+func (p *programs) oursStdio(exe string) []string {
+	return []string{exe, "stdio", "--root", p.root}
+}
+
+func (p *programs) oursHTTP(exe string) []string {
+	return []string{exe, "serve", "--root", p.root, "--port", "0"}
+}
