@@ -1,0 +1,253 @@
+package mcpserver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
+)
+
+// asking is what the handler of one call may ask of its client. Clients of the
+// older eras are asked while the call runs. In the modern era the call ends
+// with the question and is made again with the answer; answers of earlier
+// rounds come back with it, signed, in its request state.
+type asking struct {
+	ctx     context.Context //nolint:containedctx // the call's, which leads messages to its own stream
+	sess    *session
+	req     *mcp.CallToolRequest
+	modern  bool
+	answers mcp.InputResponseMap
+
+	mu      sync.Mutex
+	pending *mcp.ProgressNotificationParams // guarded by mu; the newest not yet sent
+	sender  chan struct{}                   // guarded by mu; closed when the goroutine that sends ends
+	over    bool                            // guarded by mu; the call has returned
+}
+
+// progress hands the newest state to a goroutine that sends it, so that a slow
+// client holds nobody up; what it has no time for is skipped.
+func (a *asking) progress(_ context.Context, done, total float64, message string) {
+	token := a.req.Params.GetProgressToken()
+	if token == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		return
+	}
+	a.pending = &mcp.ProgressNotificationParams{ProgressToken: token, Progress: done, Total: max(total, 0), Message: message}
+	if a.sender == nil {
+		a.sender = make(chan struct{})
+		go a.sendProgress(a.sender)
+	}
+}
+
+func (a *asking) sendProgress(ended chan struct{}) {
+	defer close(ended)
+	for {
+		a.mu.Lock()
+		p := a.pending
+		a.pending = nil
+		if p == nil {
+			a.sender = nil
+			a.mu.Unlock()
+			return
+		}
+		a.mu.Unlock()
+		_ = a.req.Session.NotifyProgress(a.ctx, p) // the client may be gone; the call will hear of it
+	}
+}
+
+// finish waits for progress under way: none may follow the answer.
+func (a *asking) finish() {
+	a.mu.Lock()
+	a.over = true
+	sender := a.sender
+	a.mu.Unlock()
+	if sender != nil {
+		<-sender
+	}
+}
+
+// rootsKey names the question for roots among those of a call.
+const rootsKey = "async-crud-mcp/roots"
+
+// roots returns the directories the client offers. They are kept for the
+// session until the client says that they changed.
+func (a *asking) roots(ctx context.Context) ([]string, error) {
+	if known, ok := a.sess.knownRoots(); ok {
+		return offered(known)
+	}
+	if caps := a.req.ClientCapabilities(); caps == nil || caps.RootsV2 == nil {
+		return nil, caller.ErrNoRoots
+	}
+	var list *mcp.ListRootsResult
+	if a.modern {
+		var ok bool
+		if list, ok = a.answers[rootsKey].(*mcp.ListRootsResult); !ok {
+			return nil, &caller.NeedInput{Question: caller.Question{Key: rootsKey, Message: "the client's roots"}}
+		}
+	} else {
+		ctx, stop := a.during(ctx)
+		defer stop()
+		var err error
+		if list, err = a.req.Session.ListRoots(ctx, nil); err != nil {
+			return nil, fmt.Errorf("ask the client for its roots: %w", err)
+		}
+	}
+	paths := []string{}
+	for _, r := range list.Roots {
+		if p, ok := rootPath(r.URI, runtime.GOOS == "windows"); ok {
+			paths = append(paths, p)
+		}
+	}
+	a.sess.setRoots(paths, true)
+	return offered(paths)
+}
+
+func offered(paths []string) ([]string, error) {
+	if len(paths) == 0 {
+		return nil, caller.ErrNoRoots
+	}
+	return paths, nil
+}
+
+// during joins a handler's context with that of the call, which leads what is
+// asked to the stream of the call.
+func (a *asking) during(ctx context.Context) (context.Context, func()) {
+	joined, cancel := context.WithCancelCause(a.ctx)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return joined, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// rootPath turns a file URI into an absolute path.
+func rootPath(uri string, windows bool) (string, bool) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || u.Path == "" {
+		return "", false
+	}
+	p := u.Path
+	if windows {
+		p = strings.ReplaceAll(strings.TrimPrefix(p, "/"), "/", `\`)
+		return p, len(p) > 2 && p[1] == ':' && p[2] == '\\'
+	}
+	return filepath.Clean(p), strings.HasPrefix(p, "/") && !strings.Contains(p, "\x00")
+}
+
+// rootsChanged is called when a client says that its roots differ.
+func (s *Server) rootsChanged(ctx context.Context, _ *mcp.RootsListChangedRequest) {
+	sess, _ := ctx.Value(sessionKey{}).(*session)
+	sess.setRoots(nil, false)
+	if s.opts.RootsChanged != nil {
+		s.opts.RootsChanged(sess.id)
+	}
+}
+
+// elicit asks the person at the client.
+func (a *asking) elicit(ctx context.Context, q caller.Question) (caller.Answer, error) {
+	caps := a.req.ClientCapabilities()
+	if caps == nil || caps.Elicitation == nil || caps.Elicitation.Form == nil && caps.Elicitation.URL != nil {
+		return caller.Answer{}, caller.ErrCannotAsk
+	}
+	var res *mcp.ElicitResult
+	if a.modern {
+		var ok bool
+		if res, ok = a.answers[questionKey(q)].(*mcp.ElicitResult); !ok {
+			return caller.Answer{}, &caller.NeedInput{Question: q}
+		}
+	} else {
+		ctx, stop := a.during(ctx)
+		defer stop()
+		var err error
+		if res, err = a.req.Session.Elicit(ctx, elicitParams(q)); err != nil {
+			return caller.Answer{}, fmt.Errorf("ask the person: %w", err)
+		}
+	}
+	if res.Action != "accept" {
+		return caller.Answer{}, nil
+	}
+	content, err := json.Marshal(res.Content)
+	if err != nil {
+		return caller.Answer{}, fmt.Errorf("read the person's answer: %w", err)
+	}
+	return caller.Answer{Accepted: true, Content: content}, nil
+}
+
+func questionKey(q caller.Question) string { return cmp.Or(q.Key, "question") }
+
+var noFields = json.RawMessage(`{"type":"object","properties":{}}`)
+
+func elicitParams(q caller.Question) *mcp.ElicitParams {
+	fields := q.Schema
+	if len(fields) == 0 {
+		fields = noFields
+	}
+	return &mcp.ElicitParams{Mode: "form", Message: q.Message, RequestedSchema: fields}
+}
+
+// askBack ends a call with a question and what was answered before.
+func (s *Server) askBack(p *mcp.CallToolParamsRaw, need *caller.NeedInput, answers mcp.InputResponseMap) (*mcp.CallToolResult, error) {
+	res := &mcp.CallToolResult{}
+	if need.Question.Key == rootsKey {
+		res.InputRequests = mcp.InputRequestMap{rootsKey: &mcp.ListRootsParams{}}
+	} else {
+		res.InputRequests = mcp.InputRequestMap{questionKey(need.Question): elicitParams(need.Question)}
+	}
+	if len(answers) > 0 {
+		state, err := json.Marshal(answers)
+		if err != nil {
+			return nil, fmt.Errorf("keep the answers: %w", err)
+		}
+		text := base64.RawURLEncoding.EncodeToString(state)
+		res.RequestState = text + "." + s.sign(p, text)
+	}
+	return res, nil
+}
+
+// openState returns every answer a call comes with: those to the last question
+// and those of earlier rounds from its state.
+func (s *Server) openState(p *mcp.CallToolParamsRaw) (mcp.InputResponseMap, error) {
+	if p.RequestState == "" {
+		return p.InputResponses, nil
+	}
+	text, mac, _ := strings.Cut(p.RequestState, ".")
+	state, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || !hmac.Equal([]byte(mac), []byte(s.sign(p, text))) {
+		return nil, errors.New("requestState is not what this server gave for this call; make the call again without it")
+	}
+	answers := mcp.InputResponseMap{}
+	if err := json.Unmarshal(state, &answers); err != nil {
+		return nil, fmt.Errorf("requestState: %w", err)
+	}
+	maps.Copy(answers, p.InputResponses)
+	return answers, nil
+}
+
+// sign binds state to this process and to the call it was given for.
+func (s *Server) sign(p *mcp.CallToolParamsRaw, state string) string {
+	h := hmac.New(sha256.New, s.seal[:])
+	for _, part := range [][]byte{[]byte(p.Name), bytes.TrimSpace(p.Arguments), []byte(state)} {
+		fmt.Fprintf(h, "%d:", len(part))
+		h.Write(part)
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}

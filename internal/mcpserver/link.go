@@ -1,0 +1,279 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// link is the SDK's connection to a client that stays connected: stdio or SSE.
+// Whoever receives bytes gives them to accept, which never fails for good; what
+// the SDK says goes out through send, one message a call and never two at once.
+type link struct {
+	sess   *session
+	newest string // newest protocol version offered; "": all
+	in     chan jsonrpc.Message
+	closed chan struct{}
+	once   sync.Once
+
+	out  sync.Mutex                 // held while a message is sent; reading goes on meanwhile
+	send func(message []byte) error // guarded by out; nil when nothing can be sent any more
+
+	mu    sync.Mutex
+	ready bool                  // guarded by mu; a message that opens the protocol has come
+	calls map[jsonrpc.ID]*batch // guarded by mu; calls without an answer, with their batch or nil
+}
+
+// batch gathers the answers to calls that came in one JSON array.
+type batch struct {
+	open    int
+	answers [][]byte
+}
+
+func newLink(sess *session, newest string, send func([]byte) error) *link {
+	return &link{
+		sess: sess, newest: newest, send: send,
+		in: make(chan jsonrpc.Message), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]*batch),
+	}
+}
+
+// Connect makes link its own mcp.Transport.
+func (l *link) Connect(context.Context) (mcp.Connection, error) { return l, nil }
+
+// SupportsProtocolVersion tells the SDK what to offer.
+func (l *link) SupportsProtocolVersion(version string) bool {
+	return l.newest == "" || version <= l.newest
+}
+
+// SessionID is empty: ids on the wire are not the SDK's business here.
+func (l *link) SessionID() string { return "" }
+
+// Read returns the next message for the SDK.
+func (l *link) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case m := <-l.in:
+		return m, nil
+	case <-l.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Close ends Read. Messages may be sent until drop.
+func (l *link) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+// drop makes every later message fail. When it returns, none is being sent.
+func (l *link) drop() {
+	l.out.Lock()
+	defer l.out.Unlock()
+	l.send = nil
+}
+
+// accept takes what a client sent as one message. A refusal of the whole of it
+// is returned, for the transport to say; one within a batch is part of the
+// batch's answer.
+func (l *link) accept(data []byte, extra *mcp.RequestExtra) *refusal {
+	data, bad := checkJSON(data)
+	if bad != nil || data == nil {
+		return bad
+	}
+	if data[0] == '[' {
+		return l.acceptBatch(data, extra)
+	}
+	m, bad := decodeMessage(data)
+	if bad == nil {
+		bad = l.admit(m, extra, nil)
+	}
+	if bad != nil {
+		return bad
+	}
+	l.push(m)
+	return nil
+}
+
+// acceptBatch takes an array of messages, which protocol versions up to
+// 2025-03-26 allow.
+func (l *link) acceptBatch(data []byte, extra *mcp.RequestExtra) *refusal {
+	if v := l.sess.negotiated(); v == "" || v > lastBatchVersion {
+		return refuse(jsonrpc.CodeInvalidRequest, "invalid request: batches ended with protocol version "+lastBatchVersion+"; send one message at a time")
+	}
+	b := &batch{open: 1} // this function's own share
+	var messages []jsonrpc.Message
+	n := 0
+	eachElement(data, func(val []byte) {
+		n++
+		m, bad := decodeMessage(val)
+		if bad == nil {
+			bad = l.admit(m, extra, b)
+		}
+		switch {
+		case bad == nil:
+			messages = append(messages, m)
+		case !bad.silent:
+			l.mu.Lock()
+			b.answers = append(b.answers, bad.encode())
+			l.mu.Unlock()
+		}
+	})
+	if n == 0 {
+		return refuse(jsonrpc.CodeInvalidRequest, "invalid request: the batch is empty")
+	}
+	for _, m := range messages {
+		l.push(m)
+	}
+	if all := l.settle(b, nil); all != nil {
+		_ = l.put(all) // a client that cannot be written to is noticed by its transport
+	}
+	return nil
+}
+
+const lastBatchVersion = "2025-03-26"
+
+// admit decides whether m may go to the SDK, and books it when it is a call.
+func (l *link) admit(m jsonrpc.Message, extra *mcp.RequestExtra, b *batch) *refusal {
+	req, ok := m.(*jsonrpc.Request)
+	if !ok {
+		return nil
+	}
+	if extra != nil {
+		req.Extra = extra
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if req.Method == "initialize" || isModern(req.Params) {
+		l.ready = true
+	}
+	if !req.IsCall() {
+		return nil
+	}
+	switch _, taken := l.calls[req.ID]; {
+	case taken:
+		// Without an id, since the one it has belongs to the call under way.
+		return refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: id %s is in use by a call that has no answer yet", encodeID(req.ID)))
+	case !l.ready && req.Method != "ping":
+		r := refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: %s came before initialize", req.Method))
+		r.id = req.ID
+		return r
+	case !l.sess.enter(true):
+		r := refuse(jsonrpc.CodeInternalError, errShutdown.Error())
+		r.id = req.ID
+		return r
+	}
+	l.calls[req.ID] = b
+	if b != nil {
+		b.open++
+	}
+	return nil
+}
+
+func (l *link) push(m jsonrpc.Message) {
+	select {
+	case l.in <- m:
+	case <-l.closed:
+	}
+}
+
+// Write sends what the SDK says.
+func (l *link) Write(_ context.Context, m jsonrpc.Message) error {
+	res, ok := m.(*jsonrpc.Response)
+	if !ok {
+		data, err := jsonrpc.EncodeMessage(m)
+		if err != nil {
+			return fmt.Errorf("encode message: %w", err)
+		}
+		return l.put(data)
+	}
+	data := l.encodeResponse(res)
+	l.mu.Lock()
+	b, booked := l.calls[res.ID]
+	delete(l.calls, res.ID)
+	l.mu.Unlock()
+	if booked {
+		defer l.sess.leave(true)
+	}
+	if b != nil {
+		if data = l.settle(b, data); data == nil {
+			return nil
+		}
+	}
+	return l.put(data)
+}
+
+// settle books one share of a batch, and returns the batch's answer with the
+// last of them.
+func (l *link) settle(b *batch, data []byte) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if data != nil {
+		b.answers = append(b.answers, data)
+	}
+	b.open--
+	if b.open > 0 || len(b.answers) == 0 {
+		return nil
+	}
+	return append(append([]byte{'['}, bytes.Join(b.answers, []byte{','})...), ']')
+}
+
+// put sends one message.
+func (l *link) put(data []byte) error {
+	l.out.Lock()
+	defer l.out.Unlock()
+	if l.send == nil {
+		return io.ErrClosedPipe
+	}
+	return l.send(data)
+}
+
+// reply sends a refusal.
+func (l *link) reply(r *refusal) {
+	if !r.silent {
+		_ = l.put(r.encode()) // a client that cannot be written to is noticed by its transport
+	}
+}
+
+// encodeResponse renders a response. A result is JSON already and is not read
+// again; an error always gets a code.
+func (l *link) encodeResponse(res *jsonrpc.Response) []byte {
+	if res.Error == nil {
+		id := encodeID(res.ID)
+		b := make([]byte, 0, len(res.Result)+len(id)+40)
+		b = append(b, `{"jsonrpc":"2.0","id":`...)
+		b = append(b, id...)
+		b = append(b, `,"result":`...)
+		b = append(b, res.Result...)
+		return append(b, '}')
+	}
+	r := refusal{id: res.ID, code: jsonrpc.CodeInternalError}
+	r.message = clip(strings.ToValidUTF8(res.Error.Error(), "�"), 1000) // the SDK may quote a whole message
+	e, ok := errors.AsType[*jsonrpc.Error](res.Error)
+	switch {
+	case ok && e.Code != 0:
+		r.code, r.data = e.Code, e.Data
+	case l.sess.negotiated() == "":
+		// The SDK gives no code to a call that came behind an initialize that failed.
+		r.code = jsonrpc.CodeInvalidRequest
+	}
+	return r.encode()
+}
+
+// clip shortens s to about n bytes, at a character.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}
