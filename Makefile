@@ -44,8 +44,9 @@ stress: ## every test of our own code COUNT times over
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz.sh $(FUZZTIME)
 
-bench: ## all benchmarks, ten runs each, for go tool benchstat
-	go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./...
+bench: ## the server beside a bare one (bench/RESULTS.md), then every Go benchmark ten times
+	go run ./bench
+	go test -run '^$$' -bench . -benchmem -count 10 -timeout 2h ./internal/...
 
 cross: $(PLATFORMS:%=cross/%) vet/darwin vet/windows ## build for every platform and vet the foreign ones
 

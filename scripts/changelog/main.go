@@ -75,7 +75,7 @@ func readNotes(dir string) ([]note, error) {
 		if !ok || !slices.Contains(kinds, kind) || text == "" {
 			return nil, fmt.Errorf("%s: the first line is added:, changed: or fixed: and a sentence", f.Name())
 		}
-		notes = append(notes, note{f.Name(), kind, text})
+		notes = append(notes, note{f.Name(), kind, strings.ToUpper(text[:1]) + text[1:]})
 	}
 	slices.SortFunc(notes, func(a, b note) int { return cmp.Compare(a.name, b.name) })
 	return notes, nil

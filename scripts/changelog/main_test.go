@@ -44,7 +44,7 @@ func TestNotesBecomeTheUnreleasedSection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "# Changes\n\n## Unreleased\n\n### Added\n\n- a tool that reads.\n- another.\n\n### Fixed\n\n- a crash.\n\n## 0.1.0\n\n### Added\n\n- first\n"
+	want := "# Changes\n\n## Unreleased\n\n### Added\n\n- A tool that reads.\n- Another.\n\n### Fixed\n\n- A crash.\n\n## 0.1.0\n\n### Added\n\n- first\n"
 	if string(got) != want {
 		t.Errorf("CHANGELOG.md =\n%s\nwant\n%s", got, want)
 	}
