@@ -1,0 +1,202 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
+)
+
+// Change is what Update did to a project's file.
+type Change struct {
+	File         string   // path of the file
+	Keys         []string // keys whose effective values differ
+	Content      []byte   // the bytes the file has now
+	WasTrusted   bool     // a person vouched for the bytes it had
+	CommentsLost bool     // the format has no editor that keeps comments
+}
+
+// LooserError is an update that would loosen the policy, or that would not apply
+// because the project is not trusted.
+type LooserError struct {
+	Keys    []string
+	Trusted bool // the project is trusted: a confirmation would do
+	Reason  string
+}
+
+func (e *LooserError) Error() string {
+	return "this update would loosen the policy: " + e.Reason
+}
+
+// Update sets keys in the file of the project at root, making
+// .async-crud-mcp/config.json when there is no file; null takes a key out. The
+// file keeps its format, its other keys and, but in TOML, its comments. It is
+// written only when it is valid as a whole and every part accepts it.
+//
+// An update may only tighten, else the error is a *LooserError; with loosen, a
+// person's confirmation, it may also loosen a project that is trusted. Changed
+// bytes are no longer trusted: who vouches for them does so after Update, and
+// then Reload makes them effective at once.
+func (st *Store) Update(root string, set map[string]json.RawMessage, loosen bool) (*Change, error) {
+	defer st.take()()
+	path, raw, err := ReadProjectFile(root)
+	if err != nil {
+		return nil, err
+	}
+	format := "json"
+	if path == "" {
+		path = filepath.Join(root, ProjectDir, fileNames[0])
+		raw = []byte("{}\n")
+	} else {
+		format = formatOf(path)
+	}
+	before, err := fileLayer("project", path, raw, st.home)
+	if err != nil {
+		return nil, err
+	}
+	content, err := edit(format, raw, set)
+	if err != nil {
+		return nil, err
+	}
+	after, err := fileLayer("project", path, content, st.home)
+	if err != nil {
+		return nil, err
+	}
+	trusted := st.opts.Trusted(root, hashOf(raw))
+	base := st.base.Load()
+	old, next := st.snapshot(root, base.layer, before, trusted), st.snapshot(root, base.layer, after, trusted)
+	if err := mayUpdate(old, next, set, trusted, loosen); err != nil {
+		return nil, err
+	}
+	if err := st.verify("project", path, old, next); err != nil {
+		return nil, err
+	}
+	c := &Change{File: path, Keys: Changed(old, next), Content: content, WasTrusted: trusted, CommentsLost: format == "toml"}
+	if bytes.Equal(raw, content) {
+		return c, nil
+	}
+	return c, fsys.WriteFileIn(root, filepath.Join(ProjectDir, filepath.Base(path)), content, 0o644)
+}
+
+// mayUpdate refuses an update that loosens without leave, or would have no
+// effect.
+func mayUpdate(old, next *Snapshot, set map[string]json.RawMessage, trusted, loosen bool) error {
+	asked := make(map[string]bool)
+	for name, value := range set {
+		k := settings().find(name)
+		if k.mark == process && string(bytes.TrimSpace(value)) != "null" {
+			return fmt.Errorf("%s belongs to the server process; no project file can set it", k.name)
+		}
+		asked[k.name] = true
+	}
+	for _, w := range next.warnings {
+		if asked[w.Key] {
+			return &LooserError{Keys: []string{w.Key}, Trusted: trusted, Reason: w.Key + " " + w.Message}
+		}
+	}
+	if keys := looser(&old.Config, &next.Config); len(keys) > 0 && !(loosen && trusted) {
+		return &LooserError{Keys: keys, Trusted: trusted, Reason: strings.Join(keys, ", ") + " would be less strict than now"}
+	}
+	return nil
+}
+
+// edit returns the text of a settings file with keys set.
+func edit(format string, raw []byte, set map[string]json.RawMessage) ([]byte, error) {
+	doc, err := parse(format, raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		k := settings().find(name)
+		if k == nil {
+			return nil, fmt.Errorf("%s %s", name, unknown(name))
+		}
+		value, err := parseJSON(set[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k.name, err)
+		}
+		if err := put(root(doc), k, value); err != nil {
+			return nil, err
+		}
+	}
+	var out bytes.Buffer
+	switch format {
+	case "json":
+		if err := writeJSON(&out, root(doc), ""); err != nil {
+			return nil, err
+		}
+		out.WriteByte('\n')
+	case "toml":
+		var m map[string]any
+		if err := root(doc).Decode(&m); err != nil {
+			return nil, err
+		}
+		return toml.Marshal(m)
+	default:
+		enc := yaml.NewEncoder(&out)
+		enc.SetIndent(2)
+		if err := enc.Encode(doc); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// put sets k in the tree of a file where it stands already, else in its section.
+// A null value takes it out.
+func put(top *yaml.Node, k *key, value *yaml.Node) error {
+	remove := value.ShortTag() == "!!null"
+	var parent *yaml.Node
+	var at int
+	err := walk(top, func(found *key, n *yaml.Node, i int) error {
+		if found == k {
+			parent, at = n, i
+		}
+		return nil
+	}, func(string, *yaml.Node) {})
+	switch {
+	case err != nil:
+		return err
+	case parent != nil && remove:
+		parent.Content = slices.Delete(parent.Content, at, at+2)
+		return nil
+	case parent != nil:
+		old := parent.Content[at+1]
+		value.HeadComment, value.LineComment, value.FootComment = old.HeadComment, old.LineComment, old.FootComment
+		parent.Content[at+1] = value
+		return nil
+	case remove:
+		return nil
+	}
+	if aliases := settings().byFold["aliases"]; isFlatAliases(top, aliases) {
+		if k.section != aliases.name {
+			return fmt.Errorf("the file has settings of aliases at its top; move them under %q before setting %s", aliases.name, k.name)
+		}
+		top.Content = append(top.Content, nodeOf(k.leaf), value)
+		return nil
+	}
+	var sec *yaml.Node
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		if fold(top.Content[i].Value) == fold(k.section) {
+			if sec = follow(top.Content[i+1]); sec.Kind != yaml.MappingNode {
+				sec = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"} // it was null
+				top.Content[i+1] = sec
+			}
+		}
+	}
+	if sec == nil {
+		sec = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		top.Content = append(top.Content, nodeOf(k.section), sec)
+	}
+	sec.Style = 0
+	sec.Content = append(sec.Content, nodeOf(k.leaf), value)
+	return nil
+}
