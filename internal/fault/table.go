@@ -98,7 +98,7 @@ var table = []Info{
 	{AliasNotFound, "No alias has this name.", "alias_catalog lists the aliases.", false, 404},
 	{AliasUnsafe, "The composed command is not allowed by the alias rules.", "Run it as a dry run, or have a person add the rule the message names.", false, 403},
 	{ConfirmationRequired, "This needs an explicit confirmation.", "Show the person what will happen, then call again with confirm: true.", false, 428},
-	{ValidationError, "An argument is missing, unknown, of the wrong type or out of range.", "Correct the argument the message names; details.field has its place.", false, 400},
+	{ValidationError, "An argument is missing, unknown, of the wrong type or out of range.", "Correct the argument the message names.", false, 400},
 	{NoProjectActivated, "This session has no project, so no path means anything yet.", `Call crud_activate_project {"path": "/absolute/path/of/the/project"} first.`, false, 409},
 	{NotTrusted, "This would loosen the policy, and the project is not trusted.", "A person can run async-crud-mcp trust in the project, or start the server with --trust-project.", false, 403},
 	{ServerError, "Something unexpected went wrong inside the server.", "Try again once; then report it with the server log.", true, 500},

@@ -16,24 +16,23 @@ func ResolveNearest(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rest := ""
+	existing, rest := abs, ""
 	for {
-		real, err := filepath.EvalSymlinks(abs)
+		_, err := os.Lstat(existing)
 		if err == nil {
-			return filepath.Join(real, rest), nil
+			break
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		parent := filepath.Dir(existing)
+		if !errors.Is(err, fs.ErrNotExist) || parent == existing {
 			return "", err
 		}
-		if _, err := os.Lstat(abs); err == nil {
-			return "", &fs.PathError{Op: "resolve", Path: path, Err: errors.New("a link leads nowhere")}
-		}
-		parent := filepath.Dir(abs)
-		if parent == abs {
-			return "", err
-		}
-		rest, abs = filepath.Join(filepath.Base(abs), rest), parent
+		existing, rest = parent, filepath.Join(filepath.Base(existing), rest)
 	}
+	real, err := filepath.EvalSymlinks(existing)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(real, rest), nil
 }
 
 // Exists reports whether something stands at path, a link that leads nowhere

@@ -191,7 +191,7 @@ func newOffer(set *tool.Set) *offer {
 		destructive, open := t.Effect.Has(tool.Destructive), t.Effect.Has(tool.OpenWorld)
 		listed := &mcp.Tool{
 			Name: t.Name, Title: t.Title, Description: t.Doc,
-			InputSchema: t.Input.JSON(), OutputSchema: t.Output.Brief(),
+			InputSchema: t.Input.JSON(), OutputSchema: t.ResultSchema(),
 			Annotations: &mcp.ToolAnnotations{
 				ReadOnlyHint:    !t.Effect.Changes(),
 				DestructiveHint: &destructive,

@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,6 +64,61 @@ func (s *Schema) JSON() json.RawMessage { return s.full() }
 // Brief is the schema without descriptions and bounds, for places where every
 // byte is paid for; objects are open, so that results may grow fields.
 func (s *Schema) Brief() json.RawMessage { return s.brief() }
+
+// BriefEither is the brief schema of an object that is either a's or b's: it
+// requires what both require, and admits for each property what either admits.
+func BriefEither(a, b *Schema) json.RawMessage {
+	return mustMarshal(either(brief(a.wire()), brief(b.wire())))
+}
+
+func either(a, b *jsonschema.Schema) *jsonschema.Schema {
+	c := &jsonschema.Schema{Type: "object", Properties: make(map[string]*jsonschema.Schema)}
+	for _, side := range []*jsonschema.Schema{a, b} {
+		for _, name := range side.PropertyOrder {
+			p := side.Properties[name]
+			if first, ok := c.Properties[name]; ok {
+				p = admitBoth(first, p)
+			} else {
+				c.PropertyOrder = append(c.PropertyOrder, name)
+			}
+			c.Properties[name] = p
+		}
+	}
+	for _, name := range a.Required {
+		if slices.Contains(b.Required, name) {
+			c.Required = append(c.Required, name)
+		}
+	}
+	return c
+}
+
+// admitBoth returns a schema that admits what a and what b admits, by type
+// alone where they differ.
+func admitBoth(a, b *jsonschema.Schema) *jsonschema.Schema {
+	if reflect.DeepEqual(a, b) {
+		return a
+	}
+	types := func(s *jsonschema.Schema) []string {
+		if s.Type != "" {
+			return []string{s.Type}
+		}
+		return s.Types
+	}
+	var all []string
+	for _, t := range append(types(a), types(b)...) {
+		if !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	switch {
+	case len(types(a)) == 0 || len(types(b)) == 0:
+		return &jsonschema.Schema{} // one of them admits anything
+	case len(all) == 1:
+		return &jsonschema.Schema{Type: all[0]}
+	default:
+		return &jsonschema.Schema{Types: all}
+	}
+}
 
 // Wire returns the schema as a library value, for validators. Do not change it.
 func (s *Schema) Wire() *jsonschema.Schema { return s.wire() }

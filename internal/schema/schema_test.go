@@ -287,3 +287,26 @@ func BenchmarkDecodeLargeText(b *testing.B) {
 		}
 	}
 }
+
+func TestBriefEitherAdmitsBoth(t *testing.T) {
+	type left struct {
+		Status string   `json:"status"`
+		Path   string   `json:"path"`
+		N      int      `json:"n"`
+		Items  []string `json:"items"`
+		Any    any      `json:"any"`
+	}
+	type right struct {
+		Status string  `json:"status"`
+		Code   string  `json:"code"`
+		Path   *string `json:"path"`
+		Items  []int   `json:"items"`
+		Any    bool    `json:"any"`
+	}
+	got := string(schema.BriefEither(mustOf[left](t), mustOf[right](t)))
+	const want = `{"type":"object","properties":{"status":{"type":"string"},"path":{"type":["string","null"]},"n":{"type":"integer"},` +
+		`"items":{"type":"array"},"any":true,"code":{"type":"string"}},"required":["status","items","any"]}`
+	if got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}

@@ -80,17 +80,32 @@ type Tool struct {
 	handle        func(context.Context, json.RawMessage) (any, error)
 }
 
+// ResultSchema describes every result of the tool, errors included, since some
+// clients hold those to the published schema too.
+func (t *Tool) ResultSchema() json.RawMessage {
+	if t.Errors != nil {
+		return schema.BriefEither(t.Output, anything) // a shape of its own
+	}
+	return schema.BriefEither(t.Output, envelope)
+}
+
+var (
+	envelope = mustSchema[Envelope]()
+	anything = mustSchema[struct{}]()
+)
+
+func mustSchema[T any]() *schema.Schema {
+	s, err := schema.Of[T]()
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 // New declares a tool. It panics when the declaration is wrong, since that is a
 // mistake in this program.
 func New[In, Out any](spec Spec, h func(context.Context, In) (Out, error)) *Tool {
-	in, err := schema.Of[In]()
-	if err != nil {
-		panic(fmt.Sprintf("tool %s: input: %v", spec.Name, err))
-	}
-	out, err := schema.Of[Out]()
-	if err != nil {
-		panic(fmt.Sprintf("tool %s: output: %v", spec.Name, err))
-	}
+	in, out := mustSchema[In](), mustSchema[Out]()
 	return &Tool{
 		Spec: spec, Input: in, Output: out,
 		handle: func(ctx context.Context, raw json.RawMessage) (any, error) {

@@ -75,7 +75,7 @@ func TestCallWrapsEveryKindOfEnd(t *testing.T) {
 		{`{"text":"<b>&\u2028","n":1763164800123456789}`, `{"status":"ok","text":"<b>&\u2028","n":1763164800123456789}`, "ok", ""},
 		{`{"text":"contention"}`, `{"status":"contention","text":"","n":0}`, "contention", ""},
 		{`{"text":"missing"}`, `{"status":"error","error_code":"FILE_NOT_FOUND","message":"no missing","path":"/a/b","details":{"line":3,"next":"Check the path with async_list, or create the file with async_write."}}`, "error", fault.FileNotFound},
-		{`{"txt":"a"}`, `{"status":"error","error_code":"VALIDATION_ERROR","message":"txt is not a known argument; did you mean \"text\"?","path":null,"details":{"field":"txt","next":"Correct the argument the message names; details.field has its place."}}`, "error", fault.ValidationError},
+		{`{"txt":"a"}`, `{"status":"error","error_code":"VALIDATION_ERROR","message":"txt is not a known argument; did you mean \"text\"?","path":null,"details":{"field":"txt","next":"Correct the argument the message names."}}`, "error", fault.ValidationError},
 		{`{"text":"plain"}`, `{"status":"error","error_code":"SERVER_ERROR","message":"unexpected internal error; the server log has the cause","path":null,"details":{"next":"Try again once; then report it with the server log."}}`, "error", fault.ServerError},
 		{`{"text":"panic"}`, `{"status":"error","error_code":"SERVER_ERROR","message":"the tool hit an internal error; the server log has the details","path":null,"details":{"next":"Try again once; then report it with the server log."}}`, "error", fault.ServerError},
 		{`{"text":"unencodable"}`, `{"status":"error","error_code":"WRITE_ERROR","message":"full","path":null,"details":{}}`, "error", fault.WriteError},

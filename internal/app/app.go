@@ -1,0 +1,281 @@
+// Package app builds the whole server from one set of options: settings, logs,
+// engines, tools and surfaces, and maps settings to each part's own options.
+//
+// An App holds the only list of what runs: Run starts it, waits for it and ends
+// it in order. Everything else in the program is built here and nowhere else.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/catalog"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/mcpserver"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/metrics"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/watch"
+)
+
+// Name is the one name of the product, used everywhere.
+const Name = "async-crud-mcp"
+
+// TrustFile is the list of trusted projects in the user's configuration
+// directory.
+const TrustFile = "trust.json"
+
+// Options are what the command line decides.
+type Options struct {
+	Version      string
+	Mode         string // "stdio", "serve" or "call": shown in health
+	Root         string // --root as given, or ""
+	TrustProject bool
+	Settings     config.Options // without Trusted, which is filled here
+	Terminal     io.Writer      // readable log lines go here too; nil: only to the file
+	Quiet        bool           // no log file: a short command
+}
+
+// App is the assembled server.
+type App struct {
+	Settings *config.Store
+	Projects *project.Registry
+	Server   *mcpserver.Server
+	Logger   *slog.Logger
+
+	opts    Options
+	logs    *logs
+	bus     event.Bus
+	metrics *metrics.Metrics
+	trust   *project.Trust
+	token   string
+	root    string
+	all     *tool.Set // every tool there is; what is on is selected from it
+	start   time.Time
+	address atomic.Pointer[string] // of the HTTP listener, once there is one
+	on      atomic.Pointer[tool.Set]
+}
+
+// Load reads the settings and builds the server. It starts nothing.
+func Load(o Options) (*App, error) {
+	dirs, err := fsys.UserDirs()
+	if err != nil {
+		return nil, err
+	}
+	a := &App{opts: o, start: time.Now(), trust: project.NewTrust(filepath.Join(dirs.Config, TrustFile))}
+	projects := project.Options{TrustLaunched: o.TrustProject, Bus: &a.bus, Trust: a.trust}
+	if o.Root != "" {
+		if projects.Root, err = fsys.ResolveDir(o.Root); err != nil {
+			return nil, fmt.Errorf("--root: %w", err)
+		}
+	} else if cwd, err := os.Getwd(); err == nil && project.LooksLikeProject(cwd) {
+		if projects.Cwd, err = fsys.ResolveDir(cwd); err != nil {
+			return nil, fmt.Errorf("current directory: %w", err)
+		}
+	}
+
+	a.root = projects.Root
+
+	o.Settings.Trusted, o.Settings.Vouched, o.Settings.Bus = projects.Trusts, projects.Vouched, &a.bus
+	a.Settings = config.New(o.Settings)
+	if err := a.Settings.Load(); err != nil {
+		return nil, err
+	}
+	current := a.Settings.Current().Config
+
+	a.logs = newLogs(a.logFile(dirs, current), o.Terminal)
+	a.logs.setLevel(current.Daemon.LogLevel)
+	a.Logger = a.logs.logger
+	for _, w := range a.Settings.Current().Warnings() {
+		a.Logger.Warn("setting ignored", "warning", w.String())
+	}
+
+	projects.Settings, projects.Logger = a.Settings, a.Logger
+	a.Projects = project.New(projects)
+	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sessions: func() int { return a.Server.Sessions() }})
+	a.all, err = tool.NewSet(
+		catalog.All(catalog.Engines{Projects: a.Projects, Health: a.Health}),
+		tool.SetOptions{Observers: []tool.Observer{a.metrics}, Logger: a.Logger})
+	if err != nil {
+		return nil, err
+	}
+	on, err := a.selectTools(current)
+	if err != nil {
+		return nil, err
+	}
+	if a.token, err = readToken(current); err != nil {
+		return nil, err
+	}
+	a.Server, err = mcpserver.New(mcpserver.Options{
+		Name: Name, Title: "Async CRUD", Version: o.Version, Instructions: catalog.Instructions,
+		Tools: on, Logger: a.Logger, Bus: &a.bus,
+		Health: a.Health, Metrics: a.metrics.Handler(),
+		SessionTimeout: seconds(current.Daemon.SessionTimeoutSeconds),
+		Token:          a.token, SameUser: true,
+		SessionEnded: a.Projects.SessionEnded,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.on.Store(on)
+	a.Settings.OnChange(a.verify, a.commit)
+	return a, nil
+}
+
+func (a *App) logFile(dirs fsys.Dirs, c config.Config) string {
+	switch {
+	case a.opts.Quiet:
+		return ""
+	case c.Daemon.LogFile != nil:
+		return *c.Daemon.LogFile
+	default:
+		return filepath.Join(dirs.Log, "server.log")
+	}
+}
+
+// selectTools narrows the tools to those the settings have on.
+func (a *App) selectTools(c config.Config) (*tool.Set, error) {
+	on, err := a.all.Select(tool.Filter{
+		Toolsets: c.Daemon.Toolsets, Exclude: c.Daemon.ExcludeTools, ReadOnly: c.Daemon.ReadOnly,
+	}, catalog.DefaultToolsets())
+	if err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	return on, nil
+}
+
+// verify refuses new settings that a part cannot live with.
+func (a *App) verify(_, next *config.Snapshot) error {
+	if _, err := a.selectTools(next.Config); err != nil {
+		return err
+	}
+	_, err := readToken(next.Config)
+	return err
+}
+
+// commit puts verified settings into force.
+func (a *App) commit(_, next *config.Snapshot) {
+	if next.Root() != "" {
+		return // a project's own settings change nothing of the process
+	}
+	a.logs.setLevel(next.Config.Daemon.LogLevel)
+	a.bus.Publish(event.Event{Kind: event.ConfigReloaded})
+	a.Logger.Info("settings reloaded")
+	on, err := a.selectTools(next.Config)
+	if err != nil {
+		a.Logger.Error("verified settings failed", "err", err)
+		return
+	}
+	a.on.Store(on)
+	a.Server.SetTools(on)
+}
+
+// Health reports how the server is.
+func (a *App) Health() health.Report {
+	r := health.Report{
+		Status: health.Healthy, Version: a.opts.Version, UptimeSeconds: int64(time.Since(a.start).Seconds()),
+		Mode: a.opts.Mode, Coordination: "standalone: shares its state with no other process",
+		Sessions: a.Server.Sessions(), Tools: a.on.Load().Len(), ReadOnly: a.Settings.Current().Config.Daemon.ReadOnly,
+		Findings: a.Settings.Status(),
+	}
+	if addr := a.address.Load(); addr != nil {
+		r.PortListening, r.Address = true, *addr
+	}
+	if len(r.Findings) > 0 {
+		r.Status = health.Degraded
+	}
+	return r
+}
+
+// Tools returns the tools that are on.
+func (a *App) Tools() *tool.Set { return a.on.Load() }
+
+// AllTools returns every tool there is.
+func (a *App) AllTools() *tool.Set { return a.all }
+
+// Token returns the bearer token of the settings, or "".
+func (a *App) Token() string { return a.token }
+
+// Root returns the project of --root, resolved, or "".
+func (a *App) Root() string { return a.root }
+
+// Stdio serves one client on in and out until it leaves or ctx ends.
+func (a *App) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	return a.run(ctx, func(ctx context.Context) error { return a.Server.ServeStdio(ctx, in, out) })
+}
+
+// Serve serves HTTP clients on ln until ctx ends.
+func (a *App) Serve(ctx context.Context, ln net.Listener) error {
+	addr := ln.Addr().String()
+	a.address.Store(&addr)
+	defer a.address.Store(nil)
+	return a.run(ctx, func(ctx context.Context) error { return a.Server.Serve(ctx, ln) })
+}
+
+// run runs everything that lives long beside the surface, and ends it after the
+// surface has ended.
+func (a *App) run(ctx context.Context, surface func(context.Context) error) error {
+	a.Logger.Info("started", "version", a.opts.Version, "mode", a.opts.Mode, "pid", os.Getpid())
+	defer a.Logger.Info("stopped")
+	below, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var parts sync.WaitGroup
+	start := func(name string, run func(context.Context) error) {
+		parts.Go(func() {
+			if err := run(below); err != nil {
+				a.Logger.Error("a part ended early", "part", name, "err", err)
+			}
+		})
+	}
+	start("settings", a.Settings.Run)
+	start("trust", a.watchTrust)
+	err := surface(ctx)
+	stop()
+	parts.Wait()
+	return err
+}
+
+// watchTrust asks again whom to trust when the list of trusted projects changes.
+func (a *App) watchTrust(ctx context.Context) error {
+	files := watch.NewFiles(watch.Options{Logger: a.Logger})
+	files.Add(a.trust.Path())
+	return files.Run(ctx, func(string) { a.Settings.Reload() })
+}
+
+// Close flushes the log.
+func (a *App) Close() {
+	if err := a.logs.Close(); err != nil && a.opts.Terminal != nil {
+		_, _ = fmt.Fprintln(a.opts.Terminal, "closing the log:", err)
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// readToken reads the bearer token from its file, which only its owner may be
+// able to read.
+func readToken(c config.Config) (string, error) {
+	if c.Daemon.Token == nil {
+		return "", nil
+	}
+	raw, err := fsys.ReadPrivateFile(*c.Daemon.Token, 4096)
+	if err != nil {
+		return "", fmt.Errorf("daemon.token: %w", err)
+	}
+	token := strings.TrimSpace(string(raw))
+	if len(token) < 16 {
+		return "", errors.New("daemon.token: the file must hold at least 16 characters")
+	}
+	return token, nil
+}

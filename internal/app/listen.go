@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/localsock"
+)
+
+// The ports that are ours when none is chosen.
+const (
+	firstPort = 8720
+	portRange = 100
+)
+
+// PortTaken says that somebody else listens where we should.
+type PortTaken struct {
+	Address string
+	Holder  localsock.Holder
+	Err     error
+}
+
+func (e *PortTaken) Error() string {
+	return fmt.Sprintf("%s is taken by %s", e.Address, e.Holder)
+}
+
+func (e *PortTaken) Unwrap() error { return e.Err }
+
+// Listen opens the HTTP port the settings name. Port null means one of ours,
+// beginning at a place that depends on the user's name.
+func (a *App) Listen(ctx context.Context) (net.Listener, error) {
+	d := a.Settings.Current().Config.Daemon
+	if !isLoopback(d.Host) && d.Token == nil {
+		return nil, fmt.Errorf("daemon.host %s can be reached from other machines, so daemon.token must name a file with a token", d.Host)
+	}
+	if d.Port != nil {
+		return listen(ctx, d.Host, *d.Port)
+	}
+	offset := userOffset(userName())
+	var firstTaken error
+	for i := range portRange {
+		ln, err := listen(ctx, d.Host, firstPort+(offset+i)%portRange)
+		if err == nil {
+			return ln, nil
+		}
+		if _, taken := errors.AsType[*PortTaken](err); !taken {
+			return nil, err
+		}
+		if firstTaken == nil {
+			firstTaken = err
+		}
+	}
+	return nil, firstTaken
+}
+
+func listen(ctx context.Context, host string, port int) (net.Listener, error) {
+	address := net.JoinHostPort(host, strconv.Itoa(port))
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, &PortTaken{Address: address, Holder: localsock.HolderOf(port), Err: err}
+	}
+	return ln, err
+}
+
+// isLoopback reports whether host can be reached from this machine only.
+func isLoopback(host string) bool {
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return addr.IsLoopback()
+	}
+	return host == "localhost"
+}
+
+// userOffset spreads users over our ports, the same one every time.
+func userOffset(name string) int {
+	h := sha256.Sum256([]byte(strings.ToLower(name)))
+	return int(binary.BigEndian.Uint16(h[:2])) % portRange
+}
+
+func userName() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	// Windows puts the domain before the name.
+	return u.Username[strings.LastIndexByte(u.Username, '\\')+1:]
+}

@@ -1,0 +1,154 @@
+package catalog_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// TestDialogues runs every testdata/dialogues/*.txtar: a conversation of one
+// session with the tools, word for word.
+//
+//	free text that says what is shown
+//	-- project/a.txt --        a file in the project before the first call
+//	-- home/config.json --     a file in the user's own directory
+//	-- 1 crud_activate_project --
+//	{"path": "$ROOT"}          a call: its place in the conversation, the tool, the arguments
+//	-- 1 answer --
+//	{"status": "ok", …}        what comes back
+//	-- after/a.txt --          a file in the project after the last call
+//
+// In calls and answers $ROOT is the project, $HOME the user's directory, $ID
+// the project's id; in answers $TIME stands for any timestamp and
+// $OTHER_ID for the id of any other project.
+func TestDialogues(t *testing.T) {
+	files, err := filepath.Glob("testdata/dialogues/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dialogues: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { runDialogue(t, file) })
+	}
+}
+
+func runDialogue(t *testing.T, file string) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	for _, f := range archive.Files {
+		if rel, ok := strings.CutPrefix(f.Name, "project/"); ok {
+			w.write(filepath.Join(w.root, rel), f.Data)
+		} else if rel, ok := strings.CutPrefix(f.Name, "home/"); ok {
+			w.write(filepath.Join(w.home, rel), []byte(w.expand(string(f.Data))))
+		}
+	}
+	w.start(strings.Fields(commentLine(archive.Comment, "flags:"))...)
+	var out []txtar.File
+	var answer string // to the call before
+	for _, f := range archive.Files {
+		n, name, ok := strings.Cut(f.Name, " ")
+		switch {
+		case ok && name == "answer":
+			if want := string(f.Data); answer != want && !*update {
+				t.Errorf("answer %s differs:\n%s", n, lineDiff(want, answer))
+			}
+			f.Data = []byte(answer)
+		case ok:
+			res := w.call(name, w.expand(string(f.Data)))
+			answer = w.normalise(res.Body)
+		case strings.HasPrefix(f.Name, "after/"):
+			got, err := os.ReadFile(filepath.Join(w.root, strings.TrimPrefix(f.Name, "after/")))
+			if err != nil && !*update {
+				t.Errorf("%s: %v", f.Name, err)
+			} else if !bytes.Equal(got, f.Data) && !*update {
+				t.Errorf("%s differs:\n%s", f.Name, lineDiff(string(f.Data), string(got)))
+			}
+			f.Data = got
+		}
+		out = append(out, f)
+	}
+	if *update {
+		if err := os.WriteFile(file, txtar.Format(&txtar.Archive{Comment: archive.Comment, Files: out}), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func commentLine(comment []byte, prefix string) string {
+	for line := range strings.Lines(string(comment)) {
+		if rest, ok := strings.CutPrefix(line, prefix); ok {
+			return rest
+		}
+	}
+	return ""
+}
+
+var timestamp = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`)
+
+// otherID is the id of a project that is not $ROOT.
+var otherID = regexp.MustCompile(`"p[0-9a-f]{12}"`)
+
+// normalise makes an answer the same on every machine and day.
+func (w *world) normalise(body json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, body, "", "  "); err != nil {
+		w.t.Fatalf("answer is not JSON: %v\n%s", err, body)
+	}
+	text := timestamp.ReplaceAllString(b.String(), `"$$TIME"`)
+	for _, r := range w.names() {
+		text = strings.ReplaceAll(text, r.value, r.name)
+	}
+	return otherID.ReplaceAllString(text, `"$$OTHER_ID"`) + "\n"
+}
+
+func (w *world) expand(text string) string {
+	for _, r := range w.names() {
+		text = strings.ReplaceAll(text, r.name, r.value)
+	}
+	return text
+}
+
+func (w *world) write(path string, data []byte) {
+	w.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, fs.FileMode(0o644)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// lineDiff shows two texts line by line, the differing ones marked.
+func lineDiff(want, got string) string {
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	var out strings.Builder
+	for i := range max(len(a), len(b)) {
+		x, y := "", ""
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x == y {
+			fmt.Fprintf(&out, "  %s\n", x)
+			continue
+		}
+		fmt.Fprintf(&out, "- %s\n+ %s\n", cmp.Or(x, "(no line)"), cmp.Or(y, "(no line)"))
+	}
+	return out.String()
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/app"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/mcpserver"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/schema"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
+)
+
+func callCommand(t *terminal, f *flags) *cobra.Command {
+	var url string
+	var standalone, compact bool
+	cmd := &cobra.Command{
+		Use:   "call TOOL [JSON | - | name=value ...]",
+		Short: "Call one tool and print its answer", GroupID: "look", Args: cobra.MinimumNArgs(1),
+		Long: "Call one tool and print its answer. Arguments are one JSON object, - for JSON on standard input, or\n" +
+			"name=value pairs. A server that runs here is asked; without one, the call runs in this process.\n" +
+			"The exit code is 1 when the tool answers with an error.",
+		Example: "  " + app.Name + " call health\n" +
+			"  " + app.Name + " call crud_activate_project path=$PWD\n" +
+			"  " + app.Name + ` call crud_get_config '{"section": "crud"}' --root .`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			arguments, err := callArguments(t.in, args[1:])
+			if err != nil {
+				return &failure{code: exitUsage, err: err, next: fmt.Sprintf("'%s tools %s' shows its parameters", app.Name, args[0])}
+			}
+			a, err := f.load(cmd, t, "call")
+			if err != nil {
+				return err
+			}
+			defer a.Close()
+			var server *mcpserver.Client
+			switch {
+			case url != "":
+				if server, err = dial(cmd.Context(), a, url); err != nil {
+					return &failure{code: exitFailed, err: err, next: "check the address, or leave --url out to run the call in this process"}
+				}
+			case !standalone:
+				server = runningServer(cmd.Context(), a)
+			}
+			var res tool.Result
+			if server != nil {
+				defer server.Close()
+				res, err = server.Call(cmd.Context(), args[0], arguments)
+			} else {
+				res, err = callHere(cmd.Context(), a, args[0], arguments)
+			}
+			if err != nil {
+				return err
+			}
+			if err := printResult(t, res, compact); err != nil {
+				return err
+			}
+			if res.IsError {
+				return &failure{code: exitFailed, err: errors.New("the tool answered with an error"), silent: true}
+			}
+			return nil
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return toolNames(f, cmd, t, len(args) == 0), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&url, "url", "", "the server to ask, such as http://127.0.0.1:8720/mcp")
+	cmd.Flags().BoolVar(&standalone, "standalone", false, "run the call in this process even when a server runs here")
+	cmd.Flags().BoolVar(&compact, "compact", false, "print the answer on one line, as it came")
+	cmd.MarkFlagsMutuallyExclusive("url", "standalone")
+	return cmd
+}
+
+// callArguments makes one JSON object of what stands behind the tool's name.
+func callArguments(in io.Reader, args []string) (json.RawMessage, error) {
+	switch {
+	case len(args) == 0:
+		return json.RawMessage("{}"), nil
+	case len(args) == 1 && args[0] == "-":
+		raw, err := io.ReadAll(in)
+		if err != nil {
+			return nil, fmt.Errorf("read arguments: %w", err)
+		}
+		return checkJSON(raw)
+	case len(args) == 1 && strings.HasPrefix(strings.TrimSpace(args[0]), "{"):
+		return checkJSON([]byte(args[0]))
+	}
+	object := make(map[string]json.RawMessage)
+	for _, pair := range args {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("argument %q is neither a JSON object nor name=value", pair)
+		}
+		raw := json.RawMessage(value)
+		if !json.Valid(raw) { // plain text needs no quotes
+			raw, _ = tool.Encode(value)
+		}
+		object[name] = raw
+	}
+	return tool.Encode(object)
+}
+
+func checkJSON(raw []byte) (json.RawMessage, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return nil, fmt.Errorf("arguments are not a JSON object: %w", err)
+	}
+	return raw, nil
+}
+
+// runningServer connects to our server on this machine; nil when none answers.
+func runningServer(ctx context.Context, a *app.App) *mcpserver.Client {
+	d := a.Settings.Current().Config.Daemon
+	if d.Port == nil || *d.Port == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	c, err := dial(ctx, a, "http://"+net.JoinHostPort(d.Host, strconv.Itoa(*d.Port))+"/mcp")
+	if err != nil || c.Server != app.Name {
+		return nil
+	}
+	return c
+}
+
+func dial(ctx context.Context, a *app.App, url string) (*mcpserver.Client, error) {
+	return mcpserver.Dial(ctx, url, mcpserver.DialOptions{Name: app.Name, Version: version, Token: a.Token(), Project: a.Root()})
+}
+
+func callHere(ctx context.Context, a *app.App, name string, args json.RawMessage) (tool.Result, error) {
+	set := a.Tools()
+	called := set.Lookup(name)
+	if called == nil {
+		return tool.Result{}, unknownTool(a, name)
+	}
+	ctx = caller.With(ctx, &caller.Caller{Client: app.Name, Version: version, Transport: "cli", Session: "cli"})
+	return set.Call(ctx, called, args), nil
+}
+
+func unknownTool(a *app.App, name string) error {
+	if off := a.AllTools().Lookup(name); off != nil {
+		return &failure{code: exitUsage, err: fmt.Errorf("tool %s is not on", off.Name), next: "add --toolsets " + off.Toolset + " and see that --read-only and --exclude-tools let it through"}
+	}
+	names := make([]string, 0, a.AllTools().Len())
+	for _, known := range a.AllTools().Tools() {
+		names = append(names, known.Name)
+	}
+	f := &failure{code: exitUsage, err: fmt.Errorf("there is no tool %q", name), next: "'" + app.Name + " tools' lists them"}
+	if near := schema.Nearest(name, names); near != "" {
+		f.next = "did you mean " + near + "? " + f.next
+	}
+	return f
+}
+
+func printResult(t *terminal, res tool.Result, compact bool) error {
+	if compact {
+		t.print("%s\n", res.Body)
+		return nil
+	}
+	return t.printJSON(res.Body)
+}

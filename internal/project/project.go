@@ -1,0 +1,422 @@
+// Package project is the engine that knows which project a session works in:
+// what may be activated, what is active, whom to trust, and which settings hold
+// there.
+//
+// Activation belongs to a session, never to the process. A call finds its
+// project in this order: the one the request names, the one its session
+// activated, --root, the first of the client's roots, the current directory
+// when it looks like a project. Registry is safe for concurrent use; it runs
+// nothing of its own. Reading and merging settings is config's work.
+package project
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
+)
+
+// Options wire a Registry.
+type Options struct {
+	Root     string        // --root, absolute and resolved; "" when not given
+	Cwd      string        // the current directory when it looks like a project, else ""
+	Settings *config.Store // where settings come from
+	Trust    *Trust
+	// TrustLaunched trusts the configuration of the project the server was
+	// started for (Root or Cwd), as the person who started it asked.
+	TrustLaunched bool
+	Bus           *event.Bus
+	Logger        *slog.Logger
+}
+
+// Registry knows the projects and which session has which.
+type Registry struct {
+	opts Options
+
+	mu       sync.Mutex
+	sessions map[string]*Project // activated by session; guarded by mu
+	projects map[string]*Project // by root; guarded by mu
+	uses     uint64              // counts up with every use of a project; guarded by mu
+}
+
+// maxOpen bounds how many projects stay open without a session that has
+// activated them.
+const maxOpen = 64
+
+// Project is a directory with its settings. It is shared by every session that
+// has it active.
+type Project struct {
+	ID       string
+	Root     string
+	settings *config.Project
+	lastUse  uint64 // guarded by the registry's mu
+}
+
+// Settings returns the settings in force in the project now.
+func (p *Project) Settings() *config.Snapshot { return p.settings.Current() }
+
+// Trusted reports whether a person vouches for the project's configuration.
+func (p *Project) Trusted() bool { return p.settings.Trusted() }
+
+// Findings lists what is wrong with the project's configuration.
+func (p *Project) Findings() []health.Finding { return p.settings.Status() }
+
+// Via says how a call came to its project.
+type Via string
+
+// The ways, in the order they are tried.
+const (
+	ViaRequest    Via = "request"
+	ViaActivation Via = "activation"
+	ViaRoot       Via = "--root"
+	ViaRoots      Via = "client roots"
+	ViaCwd        Via = "current directory"
+)
+
+// Active is a project as one call sees it.
+type Active struct {
+	*Project
+	Via   Via
+	Bases []string // directories whose files the call may reach, the project first
+}
+
+// New returns a registry without any project.
+func New(opts Options) *Registry {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Registry{opts: opts, sessions: make(map[string]*Project), projects: make(map[string]*Project)}
+}
+
+// ID returns the stable id of the project at a resolved root.
+func ID(root string) string {
+	h := sha256.Sum256([]byte(root))
+	return "p" + hex.EncodeToString(h[:6])
+}
+
+// LooksLikeProject reports whether dir holds a repository or our own folder.
+func LooksLikeProject(dir string) bool {
+	for _, mark := range []string{".git", config.ProjectDir} {
+		if fsys.Exists(filepath.Join(dir, mark)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Trusts is the question config asks before it lets a project file loosen
+// anything: is this file, with these bytes, vouched for?
+func (o Options) Trusts(root, sum string) bool {
+	return o.launched(root) || o.Trust != nil && o.Trust.Holds(root, sum)
+}
+
+// launched reports whether root is trusted because the server was started so.
+func (o Options) launched(root string) bool {
+	return o.TrustLaunched && (root == o.Root || root == o.Cwd)
+}
+
+// Vouched reports whether a person ever vouched for root, whatever its
+// configuration is now.
+func (o Options) Vouched(root string) bool {
+	if o.Trust == nil {
+		return false
+	}
+	_, ok := o.Trust.Lookup(root)
+	return ok
+}
+
+// Activate makes the project at path the session's. Without a session it only
+// checks and returns the project, whose id later requests may name.
+func (r *Registry) Activate(ctx context.Context, path string) (*Active, error) {
+	c := caller.From(ctx)
+	path, err := r.absolute(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if c.Session != "" {
+		r.mu.Lock()
+		r.sessions[c.Session] = p
+		r.mu.Unlock()
+	}
+	r.opts.Bus.Publish(event.Event{Kind: event.ProjectActivated, Session: c.Session, Project: p.ID})
+	r.opts.Logger.Info("project activated", "project", p.ID, "root", p.Root, "session", c.Session, "caller", c.String())
+	return r.active(p, ViaActivation, nil), nil
+}
+
+// Current returns the project of the call in ctx, or NO_PROJECT_ACTIVATED.
+func (r *Registry) Current(ctx context.Context) (*Active, error) {
+	c := caller.From(ctx)
+	if c.Project != "" {
+		p, err := r.named(ctx, c.Project)
+		if err != nil {
+			return nil, err
+		}
+		return r.active(p, ViaRequest, nil), nil
+	}
+	if p := r.activated(c.Session); p != nil {
+		return r.active(p, ViaActivation, nil), nil
+	}
+	if r.opts.Root != "" {
+		return r.active(r.project(r.opts.Root), ViaRoot, nil), nil
+	}
+	roots, err := clientRoots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(roots) > 0 {
+		return r.active(r.project(roots[0]), ViaRoots, roots), nil
+	}
+	if r.opts.Cwd != "" {
+		return r.active(r.project(r.opts.Cwd), ViaCwd, nil), nil
+	}
+	return nil, r.noProject()
+}
+
+// SessionEnded forgets what the session had.
+func (r *Registry) SessionEnded(session string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sessions, session)
+}
+
+func (r *Registry) activated(session string) *Project {
+	if session == "" {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sessions[session]
+}
+
+// project returns the project at a resolved root that has been allowed.
+func (r *Registry) project(root string) *Project {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.projects[root]
+	if p == nil {
+		p = &Project{ID: ID(root), Root: root, settings: r.opts.Settings.Project(root)}
+		r.projects[root] = p
+		r.closeOldestLocked()
+	}
+	r.uses++
+	p.lastUse = r.uses
+	return p
+}
+
+// closeOldestLocked makes room for a project that was just opened: a client may
+// name any number of directories.
+func (r *Registry) closeOldestLocked() {
+	if len(r.projects) <= maxOpen+len(r.sessions) {
+		return
+	}
+	inUse := make(map[*Project]bool)
+	for _, p := range r.sessions {
+		inUse[p] = true
+	}
+	var oldest *Project
+	for _, p := range r.projects {
+		if p.lastUse > 0 && !inUse[p] && (oldest == nil || p.lastUse < oldest.lastUse) {
+			oldest = p
+		}
+	}
+	if oldest != nil {
+		delete(r.projects, oldest.Root)
+		oldest.settings.Release()
+	}
+}
+
+// named returns the project a request names by id or by path.
+func (r *Registry) named(ctx context.Context, name string) (*Project, error) {
+	if filepath.IsAbs(name) {
+		return r.open(ctx, name)
+	}
+	r.mu.Lock()
+	dirs := slices.Collect(maps.Keys(r.projects))
+	r.mu.Unlock()
+	// An id from before a restart is found again among what may be activated.
+	for _, dir := range append(dirs, r.allowed()...) {
+		if ID(dir) == name {
+			return r.project(dir), nil
+		}
+	}
+	return nil, fault.New(fault.NoProjectActivated, "no project has the id %q here; call crud_activate_project and use the id it returns", name)
+}
+
+// active pairs p with the directories a call may reach from it.
+func (r *Registry) active(p *Project, via Via, roots []string) *Active {
+	a := &Active{Project: p, Via: via, Bases: []string{p.Root}}
+	add := func(dirs ...string) {
+		for _, d := range dirs {
+			if d != "" && !slices.Contains(a.Bases, d) {
+				a.Bases = append(a.Bases, d)
+			}
+		}
+	}
+	add(r.opts.Root)
+	add(r.configured()...)
+	add(roots...)
+	return a
+}
+
+const nextDir = "Give the path of a directory that exists."
+
+// open returns the project at path when it lies in a directory that may be
+// activated. Whether a path outside exists is not told.
+func (r *Registry) open(ctx context.Context, path string) (*Project, error) {
+	target, err := fsys.ResolveNearest(path)
+	if err != nil {
+		return nil, r.outside(path)
+	}
+	allowed := r.allowed()
+	if !within(allowed, target) {
+		roots, err := clientRoots(ctx) // asked last, since asking costs a round trip
+		if err != nil {
+			return nil, err
+		}
+		if !within(roots, target) {
+			return nil, r.outside(path)
+		}
+	}
+	root, err := fsys.ResolveDir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.New(fault.DirNotFound, "there is no directory %s", path).At(path).With("next", nextDir)
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil, fault.New(fault.DirNotFound, "%s is a file, not a directory", path).At(path).With("next", nextDir)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fault.New(fault.AccessDenied, "the operating system refuses access to %s", path).At(path)
+	case err != nil:
+		return nil, &fault.Error{Code: fault.ServerError, Op: "activate", Path: path, Err: err}
+	case root != target: // it was moved while we looked
+		return nil, r.outside(path)
+	}
+	return r.project(root), nil
+}
+
+// allowed lists the directories that may be activated with anything below,
+// without those of the client.
+func (r *Registry) allowed() []string {
+	dirs := r.configured()
+	for _, d := range []string{r.opts.Root, r.opts.Cwd} {
+		if d != "" {
+			dirs = append(dirs, d)
+		}
+	}
+	if r.opts.Trust != nil {
+		entries, err := r.opts.Trust.List()
+		if err != nil {
+			r.opts.Logger.Warn("trust list ignored", "err", err)
+		}
+		for _, e := range entries {
+			dirs = append(dirs, e.Root)
+		}
+	}
+	return dirs
+}
+
+// configured returns crud.base_directories, resolved; those that do not exist
+// are left out until they do.
+func (r *Registry) configured() []string {
+	var dirs []string
+	for _, d := range r.opts.Settings.Current().Config.Crud.BaseDirectories {
+		if resolved, err := fsys.ResolveDir(d); err == nil {
+			dirs = append(dirs, resolved)
+		}
+	}
+	return dirs
+}
+
+// clientRoots returns the directories the client offers. A protocol without
+// sessions offers none: every request would have to ask again.
+func clientRoots(ctx context.Context) ([]string, error) {
+	if caller.From(ctx).Session == "" {
+		return nil, nil
+	}
+	offered, err := caller.Roots(ctx)
+	if need, ok := errors.AsType[*caller.NeedInput](err); ok {
+		return nil, need
+	}
+	var dirs []string
+	for _, d := range offered {
+		if resolved, err := fsys.ResolveDir(d); err == nil {
+			dirs = append(dirs, resolved)
+		}
+	}
+	return dirs, nil
+}
+
+func (r *Registry) absolute(ctx context.Context, path string) (string, error) {
+	if path == "~" || strings.HasPrefix(path, "~/") {
+		home, err := fsys.Home()
+		if err == nil {
+			return filepath.Join(home, path[1:]), nil
+		}
+	}
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path), nil
+	}
+	cur, err := r.Current(ctx)
+	if need, ok := errors.AsType[*caller.NeedInput](err); ok {
+		return "", need
+	}
+	if err != nil {
+		return "", fault.New(fault.ValidationError, "path must be absolute while no project is active, not %q", path).With("field", "path")
+	}
+	return filepath.Join(cur.Root, path), nil
+}
+
+func within(dirs []string, path string) bool {
+	return slices.ContainsFunc(dirs, func(d string) bool { return fsys.Within(d, path) })
+}
+
+func (r *Registry) noProject() error {
+	e := fault.New(fault.NoProjectActivated,
+		`no project is active in this session; call crud_activate_project {"path": "/absolute/path"} with a directory that may be activated`)
+	return e.With("may_be_activated", nonNil(r.allowed()))
+}
+
+func (r *Registry) outside(path string) error {
+	return fault.New(fault.PathOutsideBase, "%s is not inside a directory that may be activated", path).At(path).
+		With("may_be_activated", nonNil(r.allowed())).
+		With("next", "Activate one of the directories listed. A person can allow more: start the server with --root DIR, add it to crud.base_directories, or run async-crud-mcp trust DIR.")
+}
+
+func nonNil(dirs []string) []string {
+	if dirs == nil {
+		return []string{}
+	}
+	return dirs
+}
+
+// Settings returns the settings that hold for the call in ctx: those of its
+// project, or the user's own when it has none. active is nil then.
+func (r *Registry) Settings(ctx context.Context) (settings *config.Snapshot, active *Active, err error) {
+	active, err = r.Current(ctx)
+	switch {
+	case err == nil:
+		return active.Settings(), active, nil
+	case fault.CodeOf(err) == fault.NoProjectActivated && caller.From(ctx).Project == "":
+		return r.opts.Settings.Current(), nil, nil
+	default:
+		return nil, nil, err
+	}
+}
