@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -13,13 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/localsock"
-)
-
-// The ports that are ours when none is chosen.
-const (
-	firstPort = 8720
-	portRange = 100
 )
 
 // PortTaken says that somebody else listens where we should.
@@ -45,10 +38,10 @@ func (a *App) Listen(ctx context.Context) (net.Listener, error) {
 	if d.Port != nil {
 		return listen(ctx, d.Host, *d.Port)
 	}
-	offset := userOffset(userName())
+	first := config.UserPort(userName())
 	var firstTaken error
-	for i := range portRange {
-		ln, err := listen(ctx, d.Host, firstPort+(offset+i)%portRange)
+	for i := range config.PortRange {
+		ln, err := listen(ctx, d.Host, config.FirstPort+(first-config.FirstPort+i)%config.PortRange)
 		if err == nil {
 			return ln, nil
 		}
@@ -77,12 +70,6 @@ func isLoopback(host string) bool {
 		return addr.IsLoopback()
 	}
 	return host == "localhost"
-}
-
-// userOffset spreads users over our ports, the same one every time.
-func userOffset(name string) int {
-	h := sha256.Sum256([]byte(strings.ToLower(name)))
-	return int(binary.BigEndian.Uint16(h[:2])) % portRange
 }
 
 func userName() string {

@@ -47,7 +47,7 @@ func documentation(root *cobra.Command) (map[string]string, error) {
 	}
 	return map[string]string{
 		"TOOLS.md":           generated + toolsPage(),
-		"CONFIG.md":          generated + config.Markdown(),
+		"CONFIG.md":          generated + "# Settings\n\n" + config.Markdown(),
 		"ERRORS.md":          generated + errorsPage(),
 		"CLI.md":             generated + commandsPage(root),
 		"config.schema.json": schema.String() + "\n",

@@ -103,9 +103,15 @@ func show(v reflect.Value) string {
 	return clip(string(raw))
 }
 
-// UserPort returns the port of a user when daemon.port is null: one of 8720 to
-// 8819 by a hash of the name.
+// The ports of ours when daemon.port is null.
+const (
+	FirstPort = 8720
+	PortRange = 100
+)
+
+// UserPort returns the port of a user when daemon.port is null: one of ours, the
+// same one every time, by a hash of the name.
 func UserPort(username string) int {
 	h := sha256.Sum256([]byte(strings.ToLower(username)))
-	return 8720 + int(binary.BigEndian.Uint16(h[:2]))%100
+	return FirstPort + int(binary.BigEndian.Uint16(h[:2]))%PortRange
 }
