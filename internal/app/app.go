@@ -124,7 +124,7 @@ func Load(o Options) (*App, error) {
 		Tools: on, Logger: a.Logger, Bus: &a.bus,
 		Health: a.Health, Metrics: a.metrics.Handler(),
 		SessionTimeout: seconds(current.Daemon.SessionTimeoutSeconds),
-		Token:          a.token, SameUser: true,
+		Token:          a.token, SameUser: true, AllowedHosts: hostNames(current.Daemon.Host),
 		SessionEnded: a.Projects.SessionEnded,
 	})
 	if err != nil {

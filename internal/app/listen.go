@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/user"
 	"strconv"
 	"strings"
@@ -70,6 +71,29 @@ func isLoopback(host string) bool {
 		return addr.IsLoopback()
 	}
 	return host == "localhost"
+}
+
+// hostNames lists the names by which clients on other machines may call a
+// server that listens on host; a loopback address needs none.
+func hostNames(host string) []string {
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	switch {
+	case isLoopback(host):
+		return nil
+	case err != nil || !addr.IsUnspecified():
+		return []string{host}
+	}
+	var names []string
+	if name, err := os.Hostname(); err == nil {
+		names = append(names, name)
+	}
+	addrs, _ := net.InterfaceAddrs() // what cannot be listed cannot be allowed
+	for _, a := range addrs {
+		if ip, ok := a.(*net.IPNet); ok {
+			names = append(names, ip.IP.String())
+		}
+	}
+	return names
 }
 
 func userName() string {

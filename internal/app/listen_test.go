@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"net"
+	"slices"
 	"testing"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
@@ -63,5 +64,17 @@ func TestLoopbackIsRecognised(t *testing.T) {
 		if got := isLoopback(host); got != want {
 			t.Errorf("isLoopback(%q) = %v, want %v", host, got, want)
 		}
+	}
+}
+
+func TestHostNamesOfOtherAddresses(t *testing.T) {
+	if got := hostNames("127.0.0.1"); got != nil {
+		t.Errorf("loopback has %v, want none", got)
+	}
+	if got := hostNames("192.0.2.7"); !slices.Equal(got, []string{"192.0.2.7"}) {
+		t.Errorf("one address has %v", got)
+	}
+	if got := hostNames("0.0.0.0"); !slices.Contains(got, "127.0.0.1") {
+		t.Errorf("every address has %v, want the machine's own", got)
 	}
 }
