@@ -208,7 +208,7 @@ func readTable(p pair, name string) (int, error) {
 	for lines.Scan() {
 		// sl local remote state queues timer retransmits uid timeout inode …
 		f := strings.Fields(lines.Text())
-		if len(f) < 10 || tableAddr(f[1]) != p.local || tableAddr(f[2]) != p.remote || f[9] == "0" {
+		if len(f) < 10 || f[0] == "sl" || tableAddr(f[1]) != p.local || tableAddr(f[2]) != p.remote || f[9] == "0" {
 			continue
 		}
 		uid, err := strconv.ParseUint(f[7], 10, 32)

@@ -27,7 +27,7 @@ import (
 //
 // A Client is safe for concurrent use.
 type Client struct {
-	opts   ClientOptions
+	opts   DialOptions
 	url    string
 	http   *http.Client
 	meta   map[string]any
@@ -37,8 +37,8 @@ type Client struct {
 	Server, Version string
 }
 
-// ClientOptions say who calls.
-type ClientOptions struct {
+// DialOptions say who calls.
+type DialOptions struct {
 	Name, Version string // of the client
 	Agent         string // label of the agent inside it, or ""
 	Project       string // project id or path for every call, or ""
@@ -50,7 +50,7 @@ type ClientOptions struct {
 
 // Dial asks the server at url, such as http://127.0.0.1:8720/mcp, who it is.
 // Close the client when done.
-func Dial(ctx context.Context, url string, opts ClientOptions) (*Client, error) {
+func Dial(ctx context.Context, url string, opts DialOptions) (*Client, error) {
 	c := &Client{opts: opts, url: url, http: &http.Client{
 		Transport:     http.DefaultTransport.(*http.Transport).Clone(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for url alone

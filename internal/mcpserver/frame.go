@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -94,7 +95,21 @@ func decodeMessage(data []byte) (jsonrpc.Message, *refusal) {
 	if string(f.params) == "null" {
 		f.params = nil
 	}
-	return &jsonrpc.Request{ID: id, Method: method, Params: f.params}, nil
+	req := &jsonrpc.Request{ID: id, Method: method, Params: f.params}
+	if method == "initialize" {
+		// The SDK answers a bad one with an error that has no code.
+		var p mcp.InitializeParams
+		err := errors.New("params are missing")
+		if f.params != nil {
+			err = json.Unmarshal(f.params, &p)
+		}
+		if err != nil {
+			r := refuse(jsonrpc.CodeInvalidParams, "invalid params: initialize: "+err.Error())
+			r.id = id
+			return nil, r
+		}
+	}
+	return req, nil
 }
 
 // fields are the raw values of a message's envelope; nil where absent.

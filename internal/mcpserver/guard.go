@@ -70,7 +70,6 @@ func checkPeer(c net.Conn) error {
 // admit reports whether r may be served, and answers it if not. Without a
 // token /health may still be asked whether the server lives.
 func (g *guard) admit(w http.ResponseWriter, r *http.Request) bool {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if err, ok := r.Context().Value(peerKey{}).(error); ok {
 		http.Error(w, "Forbidden: "+err.Error(), http.StatusForbidden)
 		return false

@@ -95,6 +95,10 @@ func (r *rig) set(t testing.TB, with ...string) *tool.Set {
 			func(_ context.Context, in echoIn) (echoOut, error) {
 				return echoOut{Status: "ok", Text: in.Text, N: in.N}, nil
 			}),
+		tool.New(tool.Spec{Name: "count", Toolset: "size"},
+			func(_ context.Context, in echoIn) (echoOut, error) {
+				return echoOut{Status: "ok", After: len(in.Text)}, nil
+			}),
 		tool.New(tool.Spec{Name: "who", Toolset: "talk"},
 			func(ctx context.Context, _ none) (whoOut, error) {
 				c := caller.From(ctx)
@@ -481,6 +485,11 @@ var eras = []era{
 // connect makes an SDK client of the era.
 func (r *rig) connect(t testing.TB, e era, opts *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
+	return r.connectAs(t, e, mcp.NewClient(&mcp.Implementation{Name: "tester", Version: "0.1"}, opts))
+}
+
+func (r *rig) connectAs(t testing.TB, e era, c *mcp.Client) *mcp.ClientSession {
+	t.Helper()
 	var tr mcp.Transport
 	switch e.transport {
 	case "stdio":
@@ -502,7 +511,6 @@ func (r *rig) connect(t testing.TB, e era, opts *mcp.ClientOptions) *mcp.ClientS
 		base, _ := r.serve(t)
 		tr = &mcp.SSEClientTransport{Endpoint: base + "/sse?project=by-url", HTTPClient: client}
 	}
-	c := mcp.NewClient(&mcp.Implementation{Name: "tester", Version: "0.1"}, opts)
 	sess, err := c.Connect(t.Context(), tr, &mcp.ClientSessionOptions{ProtocolVersion: e.version})
 	if err != nil {
 		t.Fatalf("connect %s: %v", e, err)

@@ -85,6 +85,8 @@ func (s *Server) Handler() http.Handler {
 			s.log.Error("request panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			http.Error(w, "internal error; the server log has the details", http.StatusInternalServerError)
 		}()
+		w.Header().Set("Server", s.opts.Name)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if s.guard.admit(w, r) {
 			mux.ServeHTTP(w, r)
 		}

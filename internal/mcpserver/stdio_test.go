@@ -255,12 +255,14 @@ func TestCallBeforeInitializeHasACode(t *testing.T) {
 	if m := p.next(); m.Error == nil || m.Error.Code != -32600 || !strings.Contains(m.Error.Message, "initialize") {
 		t.Errorf("tools/call first = %+v", m.Error)
 	}
-	// The same behind an initialize that fails, sent without waiting.
-	p.send(`{"jsonrpc":"2.0","id":2,"method":"initialize","params":{"protocolVersion":5}}`, callLine(3, "echo", `{}`))
-	for range 2 {
-		if m := p.next(); m.Error == nil || m.Error.Code == 0 || m.Error.Code == -32603 {
-			t.Errorf("answer %s = %+v", m.ID, m.Error)
-		}
+	// The same behind an opening that the SDK refuses.
+	p.send(strings.ReplaceAll(modernCall("echo", `{}`), "2026-07-28", "2099-01-01"))
+	if m := p.next(); m.Error == nil || m.Error.Code != -32022 {
+		t.Errorf("unknown protocol version = %+v", m.Error)
+	}
+	p.send(callLine(3, "echo", `{}`))
+	if m := p.next(); m.Error == nil || m.Error.Code != -32600 {
+		t.Errorf("tools/call after a refused opening = %+v", m.Error)
 	}
 	// And initialize twice.
 	p.initialize()
