@@ -49,7 +49,7 @@ var here = Map{
 		{Name: "vocabulary", Pure: true, Packages: []string{"fault", "caller", "event", "health"}},
 		{Name: "pure", Pure: true, Packages: []string{
 			"schema", "tool", "pattern", "shellast", "access",
-			"files/diff", "files/patch", "search/ignore", "search/linematch", "policy",
+			"files/diff", "files/patch", "search/ignore", "search/linematch", "policy", "config/document",
 		}},
 		{Name: "system", Packages: []string{"fsys", "watch", "localsock", "shell/proc", "shell/sandbox", "daemon/osservice"}},
 		{Name: "state", Packages: []string{
@@ -75,8 +75,8 @@ var here = Map{
 		{"modernc.org/sqlite", []string{"history"}},
 		{"github.com/klauspost/compress", []string{"history"}},
 		{"github.com/knadh/koanf", []string{"config"}},
-		{"go.yaml.in/yaml/v3", []string{"config"}},
-		{"github.com/pelletier/go-toml/v2", []string{"config"}},
+		{"go.yaml.in/yaml/v3", []string{"config/document"}},
+		{"github.com/pelletier/go-toml/v2", []string{"config/document"}},
 		{"go.etcd.io/etcd", []string{"files/lock/etcdlock"}},
 		{"github.com/oklog/ulid/v2", []string{"shell/job"}},
 		{"github.com/prometheus/client_golang", []string{"metrics"}},
