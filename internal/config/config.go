@@ -151,8 +151,8 @@ func (st *Store) take() (done func()) {
 }
 
 // Load reads every source but project files, before anything else is done with
-// the store. When one is refused the error, one *Error or several joined, says where and why, and the
-// store holds what the others say.
+// the store. When one is refused the error, one *Error or several joined, says
+// where and why, and the store holds what the others say.
 func (st *Store) Load() error {
 	defer st.take()()
 	var errEnv, errCommand error
@@ -193,6 +193,7 @@ func (st *Store) Project(root string) *Project {
 			if first.refused != nil {
 				st.refuse(first.refused)
 			}
+			st.watch(projectFiles(root))
 			return p
 		}
 	}
@@ -212,7 +213,6 @@ func (st *Store) join(root string, first, base *state) *Project {
 		p = &project{root: root}
 		p.state.Store(first)
 		st.projects[root] = p
-		st.watchLocked(projectFiles(root))
 	}
 	p.users++
 	return &Project{project: p, store: st}
@@ -221,7 +221,8 @@ func (st *Store) join(root string, first, base *state) *Project {
 // Current returns the settings in force in the project.
 func (p *Project) Current() *Snapshot { return p.state.Load().snap }
 
-// Trusted reports whether a person vouches for the project as it is.
+// Trusted reports whether a person vouches for the file behind the settings in
+// force.
 func (p *Project) Trusted() bool { return p.state.Load().trusted }
 
 // File returns the path of the project's file; "" when there is none.
@@ -310,20 +311,13 @@ func (st *Store) Run(ctx context.Context) error {
 }
 
 func (st *Store) run(ctx context.Context, o watch.Options) error {
-	users := st.userFiles()
-	st.mu.Lock()
-	st.files = watch.NewFiles(o)
-	files := st.files
-	st.watchLocked(users)
-	for root := range st.projects {
-		st.watchLocked(projectFiles(root))
+	files, users := watch.NewFiles(o), st.userFiles()
+	st.watchWith(files)
+	defer st.watchWith(nil)
+	st.watch(users)
+	for _, p := range st.open() {
+		st.watch(projectFiles(p.root))
 	}
-	st.mu.Unlock()
-	defer func() {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		st.files = nil
-	}()
 	return files.Run(ctx, func(path string) {
 		defer st.take()()
 		if slices.Contains(users, path) {
@@ -338,12 +332,21 @@ func (st *Store) run(ctx context.Context, o watch.Options) error {
 	})
 }
 
-func (st *Store) watchLocked(paths []string) {
-	if st.files == nil {
-		return
-	}
-	for _, path := range paths {
-		st.files.Add(path)
+func (st *Store) watchWith(files *watch.Files) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.files = files
+}
+
+// watch has paths watched while Run runs.
+func (st *Store) watch(paths []string) {
+	st.mu.Lock()
+	files := st.files
+	st.mu.Unlock()
+	if files != nil {
+		for _, path := range paths {
+			files.Add(path)
+		}
 	}
 }
 
@@ -365,7 +368,9 @@ func (st *Store) reloadUser(force bool) {
 		next.refused = st.verify("user", next.file, old.snap, next.snap)
 	}
 	if next.refused != nil {
-		st.refuse(next.refused)
+		if old.refused == nil || next.sum != old.sum {
+			st.refuse(next.refused)
+		}
 		next.snap, next.layer = old.snap, old.layer
 	}
 	st.mu.Lock()
@@ -383,7 +388,7 @@ func (st *Store) reloadProject(p *project, force bool) {
 	if !force && next.file == old.file && next.sum == old.sum {
 		return
 	}
-	if next.refused != nil && !(next.sum == old.sum && old.refused != nil) {
+	if next.refused != nil && (old.refused == nil || next.sum != old.sum) {
 		st.refuse(next.refused)
 	}
 	p.state.Store(next)
@@ -409,8 +414,8 @@ func (st *Store) nextProject(root string, old, base *state) *state {
 		if err = st.verify("project", file, old.snap, next.snap); err == nil {
 			if next.lost {
 				next.snap.warnings = append(next.snap.warnings, Warning{
-					Origin: Origin("project file " + file), Key: "trust",
-					Message: "is lost: the file has changed since a person vouched for it; look at it and run 'async-crud-mcp trust' again",
+					Origin:  Origin("project file " + file),
+					Message: "trust is lost: the file has changed since a person vouched for it; look at it and run 'async-crud-mcp trust' again",
 				})
 			}
 			return next
@@ -494,7 +499,7 @@ func (l *layer) shadowed(kind, path string) {
 	for _, name := range fileNames {
 		if other := filepath.Join(filepath.Dir(path), name); other != path && fsys.Exists(other) {
 			l.warnings = append(l.warnings, Warning{
-				Origin: Origin(kind + " file " + other), Key: "it", Message: "is ignored: " + filepath.Base(path) + " beside it counts",
+				Origin: Origin(kind + " file " + other), Message: "is ignored: " + filepath.Base(path) + " beside it counts",
 			})
 		}
 	}

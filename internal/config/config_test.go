@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -296,7 +297,7 @@ func TestAWrongFileIsRefusedWithItsPlace(t *testing.T) {
 		"two documents":      {"config.yaml", "shell: {}\n---\nshell: {}\n", "more than one YAML document"},
 		"not UTF-8":          {"config.json", "{\"shell\": \"\xff\"}", "is not UTF-8"},
 		"not a number":       {"config.yaml", "shell: {timeout_max: .inf}", "shell.timeout_max is not a number that can be used"},
-		"a tag":              {"config.yaml", "shell: {enabled: !yes true}", "shell.enabled has the tag !yes"},
+		"a tag":              {"config.yaml", "shell: {enabled: !yes true}", `shell.enabled has the tag "!yes"`},
 		"deep":               {"config.json", `{"shell": {"enabled": ` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}}", "nested too deep"},
 		"an alias of itself": {"config.yaml", "shell:\n  deny_patterns: &a [*a]\n", "nested too deep"},
 		"a swelling alias": {"config.yaml", "x: &a [1,1,1,1,1,1,1,1,1,1]\ny: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nz: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
@@ -316,6 +317,30 @@ func TestAWrongFileIsRefusedWithItsPlace(t *testing.T) {
 		if len(looserOrOther(s)) > 0 {
 			t.Errorf("%s: part of a refused file was applied: %v", name, looserOrOther(s))
 		}
+	}
+}
+
+// A hostile file can be full of names: it is read in no time, and what is said
+// about it is short and harmless on a terminal.
+func TestWarningsAreFewAndPlain(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"\u001b[2J\nx": 1, "` + strings.Repeat("n", 1000) + `": 1`)
+	for i := range 50_000 {
+		fmt.Fprintf(&b, `,"k%d":1`, i)
+	}
+	b.WriteString("}")
+	s, err := fromFile(t, "config.json", b.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := warningTexts(s)
+	if n := len(s.Warnings()); n != maxStrays+1 || len(text) > 10_000 || strings.ContainsAny(text, "\x1b") {
+		t.Errorf("%d warnings, %d bytes", n, len(text))
+	}
+	wantContains(t, text, "49982 more names are no settings")
+	_, err = fromFile(t, "config.json", `{"crud": {"protected_paths": [`+strings.Repeat(`"a",`, 1000)+`"a"]}}`)
+	if err == nil || !strings.Contains(err.Error(), "crud.protected_paths has more than 1000 items") {
+		t.Errorf("a list without bound: %v", err)
 	}
 }
 
@@ -378,9 +403,9 @@ func TestUnknownEnvironmentWarns(t *testing.T) {
 	userDir(t)
 	s := loaded(t, Options{Env: []string{"ASYNC_CRUD_MCP_PORT=1", "ASYNC_CRUD_MCP_SHELL_ENABLED=1", "ASYNC_CRUD_MCP_SHEL__ENABLED=1", "ASYNC_CRUD_MCP_X__Y=1"}}).Current()
 	wantContains(t, warningTexts(s),
-		"environment ASYNC_CRUD_MCP_PORT: it is not a setting; did you mean ASYNC_CRUD_MCP_DAEMON__PORT?",
+		"environment ASYNC_CRUD_MCP_PORT: is not a setting; did you mean ASYNC_CRUD_MCP_DAEMON__PORT?",
 		"did you mean ASYNC_CRUD_MCP_SHELL__ENABLED?",
-		"environment ASYNC_CRUD_MCP_X__Y: it is not a setting")
+		"environment ASYNC_CRUD_MCP_X__Y: is not a setting")
 	if s.Config.Shell.Enabled {
 		t.Error("an unknown variable was applied")
 	}
@@ -452,7 +477,7 @@ func TestASecondFileBesideTheFirstIsNamed(t *testing.T) {
 	if !st.Current().Config.Shell.Enabled || st.UserFile() != filepath.Join(dir, "config.json") {
 		t.Error("config.json does not count first")
 	}
-	wantContains(t, warningTexts(st.Current()), filepath.Join(dir, "config.toml")+": it is ignored: config.json beside it counts")
+	wantContains(t, warningTexts(st.Current()), filepath.Join(dir, "config.toml")+": is ignored: config.json beside it counts")
 }
 
 func TestUserPortFollowsTheDocument(t *testing.T) {
@@ -663,7 +688,7 @@ func settingLeaf(name string) bool {
 func TestHealthFindingsNameTheirPart(t *testing.T) {
 	userDir(t)
 	st := loaded(t, Options{Env: []string{"ASYNC_CRUD_MCP_NO__SUCH=1"}})
-	want := health.Finding{Part: "settings", Detail: "environment ASYNC_CRUD_MCP_NO__SUCH: it is not a setting; a setting is ASYNC_CRUD_MCP_SECTION__KEY"}
+	want := health.Finding{Part: "settings", Detail: "environment ASYNC_CRUD_MCP_NO__SUCH: is not a setting; a setting is ASYNC_CRUD_MCP_SECTION__KEY"}
 	if got := st.Status(); len(got) != 1 || got[0] != want {
 		t.Errorf("status %+v, want %+v", got, want)
 	}

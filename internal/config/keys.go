@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"unicode"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config/document"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/schema"
 )
 
@@ -69,24 +69,24 @@ func newTable() *table {
 	}
 	top := reflect.TypeFor[Config]()
 	for i := range top.NumField() {
-		sec := &section{name: jsonName(top.Field(i)), byFold: make(map[string]*key)}
+		sec := &section{name: document.JSONName(top.Field(i)), byFold: make(map[string]*key)}
 		for j := range top.Field(i).Type.NumField() {
 			k := newKey(sec.name, top.Field(i).Type.Field(j), []int{i, j})
 			sec.keys = append(sec.keys, k)
-			sec.byFold[fold(k.leaf)] = k
+			sec.byFold[document.Fold(k.leaf)] = k
 			t.keys = append(t.keys, k)
 		}
 		t.sections = append(t.sections, sec)
-		t.byFold[fold(sec.name)] = sec
+		t.byFold[document.Fold(sec.name)] = sec
 	}
 	return t
 }
 
 func newKey(section string, f reflect.StructField, index []int) *key {
-	leaf := jsonName(f)
+	leaf := document.JSONName(f)
 	k := &key{
 		name: section + "." + leaf, section: section, leaf: leaf, index: index, typ: f.Type,
-		enum: enumOf(f), path: f.Tag.Get("path"), secret: f.Tag.Get("secret") != "",
+		enum: document.Enum(f), path: f.Tag.Get("path"), secret: f.Tag.Get("secret") != "",
 	}
 	_, hasDefault := f.Tag.Lookup("default")
 	k.nullable = f.Type.Kind() == reflect.Pointer || !hasDefault
@@ -109,28 +109,6 @@ func newKey(section string, f reflect.StructField, index []int) *key {
 	return k
 }
 
-func jsonName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
-}
-
-func enumOf(f reflect.StructField) []string {
-	if e := f.Tag.Get("enum"); e != "" {
-		return strings.Split(e, ",")
-	}
-	return nil
-}
-
-// fold makes snake_case, camelCase and kebab-case spellings of a name equal.
-func fold(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}, name)
-}
-
 // flat are the keys that may also stand at the top of a file.
 var flat = map[string]string{
 	"shellenabled":          "shell.enabled",
@@ -140,13 +118,13 @@ var flat = map[string]string{
 
 // find returns the key of a dotted or flat name in any spelling, or nil.
 func (t *table) find(name string) *key {
-	if full, ok := flat[fold(name)]; ok {
+	if full, ok := flat[document.Fold(name)]; ok {
 		name = full
 	}
 	name = strings.TrimPrefix(name, "tools.")
 	sec, leaf, _ := strings.Cut(name, ".")
-	if s := t.byFold[fold(sec)]; s != nil {
-		return s.byFold[fold(leaf)]
+	if s := t.byFold[document.Fold(sec)]; s != nil {
+		return s.byFold[document.Fold(leaf)]
 	}
 	return nil
 }
@@ -161,9 +139,9 @@ func (t *table) suggest(name string) string {
 	if near := schema.Nearest(name, full); near != "" {
 		return near
 	}
-	leaf := fold(name[strings.LastIndexByte(name, '.')+1:])
+	leaf := document.Fold(name[strings.LastIndexByte(name, '.')+1:])
 	for _, k := range t.keys {
-		if fold(k.leaf) == leaf {
+		if document.Fold(k.leaf) == leaf {
 			return k.name // the right leaf in the wrong section
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"unicode"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config/document"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/schema"
 )
 
@@ -45,13 +45,14 @@ func (e *Error) Unwrap() error { return e.Err }
 // Warning is something in a source of settings that does not apply.
 type Warning struct {
 	Origin  Origin
-	Line    int // of the file; 0 when unknown
-	Key     string
-	Message string
+	Line    int    // of the file; 0 when unknown
+	Key     string // "" when it is about the source as a whole
+	Message string // what follows the key in a sentence
 }
 
 func (w Warning) String() string {
-	return (&Error{Origin: w.Origin, Line: w.Line, Message: w.Key + " " + w.Message}).Error()
+	text := strings.TrimPrefix(w.Key+" "+w.Message, " ")
+	return (&Error{Origin: w.Origin, Line: w.Line, Message: text}).Error()
 }
 
 // layer is what one source says: for each key it has, a typed value and its
@@ -70,25 +71,35 @@ type place struct {
 // pair is a key with its value before it is typed.
 type pair struct {
 	key   *key
-	value *yaml.Node
+	value *document.Node
 	place place
 }
+
+// maxStrays is how many unknown names of one file are told: looking for what was
+// meant takes a while, and a hostile file could have a hundred thousand.
+const maxStrays = 20
 
 // fileLayer reads the bytes of a settings file.
 func fileLayer(kind, path string, data []byte, home string) (*layer, error) {
 	origin := Origin(kind + " file " + path)
-	doc, err := parse(formatOf(path), data)
+	doc, err := document.Parse(document.Format(path), data)
 	if err != nil {
 		return nil, refused(origin, err)
 	}
 	var pairs []pair
 	var warnings []Warning
-	err = walk(root(doc), func(k *key, parent *yaml.Node, i int) error {
+	strays := 0
+	err = walk(document.Root(doc), func(k *key, parent *document.Node, i int) error {
 		pairs = append(pairs, pair{k, parent.Content[i+1], place{origin, parent.Content[i].Line}})
 		return nil
-	}, func(name string, n *yaml.Node) {
-		warnings = append(warnings, Warning{Origin: origin, Line: n.Line, Key: name, Message: unknown(name)})
+	}, func(name string, n *document.Node) {
+		if strays++; strays <= maxStrays {
+			warnings = append(warnings, Warning{Origin: origin, Line: n.Line, Key: plain(name), Message: unknown(name)})
+		}
 	})
+	if strays > maxStrays {
+		warnings = append(warnings, Warning{Origin: origin, Message: fmt.Sprintf("%d more names are no settings", strays-maxStrays)})
+	}
 	if err != nil {
 		return nil, refused(origin, err)
 	}
@@ -100,26 +111,30 @@ func fileLayer(kind, path string, data []byte, home string) (*layer, error) {
 	return l, nil
 }
 
-func formatOf(path string) string {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".json":
-		return "json"
-	case ".toml":
-		return "toml"
-	default:
-		return "yaml"
-	}
-}
-
 func refused(origin Origin, err error) error {
-	e := &Error{Origin: origin, Message: err.Error(), Err: err}
-	if b, ok := errors.AsType[*badPlace](err); ok {
-		e.Line, e.Err = b.line, nil
+	e := &Error{Origin: origin, Message: plain(err.Error()), Err: err}
+	if b, ok := errors.AsType[*document.Problem](err); ok {
+		e.Line, e.Err = b.Line, nil
 	}
 	if strings.HasPrefix(string(origin), "environment ") {
 		e.Message, _, _ = strings.Cut(e.Message, ", not ") // values of the environment are not repeated
 	}
 	return e
+}
+
+// plain makes text of a file fit for a terminal and for an agent: short, and
+// without control characters.
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == ' ' {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, strings.ReplaceAll(strings.TrimSpace(s), "\n", " "))
+	if len(s) > 500 {
+		s = strings.ToValidUTF8(s[:500], "") + "…"
+	}
+	return s
 }
 
 func unknown(name string) string {
@@ -131,24 +146,24 @@ func unknown(name string) string {
 
 // walk calls visit for every setting in the tree of a file, whose name and value
 // are items i and i+1 of parent, and stray for every name that is none.
-func walk(top *yaml.Node, visit func(k *key, parent *yaml.Node, i int) error, stray func(name string, n *yaml.Node)) error {
+func walk(top *document.Node, visit func(k *key, parent *document.Node, i int) error, stray func(name string, n *document.Node)) error {
 	t := settings()
 	if aliases := t.byFold["aliases"]; isFlatAliases(top, aliases) {
 		return walkSection(top, aliases, visit, stray)
 	}
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(top.Content); i += 2 {
-		name, value := top.Content[i], follow(top.Content[i+1])
-		sec := t.byFold[fold(name.Value)]
+		name, value := top.Content[i], document.Follow(top.Content[i+1])
+		sec := t.byFold[document.Fold(name.Value)]
 		switch {
-		case isMeta(name.Value):
+		case document.IsMeta(name.Value):
 			continue
-		case flat[fold(name.Value)] != "":
+		case flat[document.Fold(name.Value)] != "":
 			if err := visit(t.find(name.Value), top, i); err != nil {
 				return err
 			}
 			continue
-		case name.Value == "tools" && value.Kind == yaml.MappingNode:
+		case name.Value == "tools" && document.IsObject(value):
 			if err := walkTools(value, t.byFold["shell"], visit, stray); err != nil {
 				return err
 			}
@@ -157,26 +172,26 @@ func walk(top *yaml.Node, visit func(k *key, parent *yaml.Node, i int) error, st
 			stray(name.Value, name)
 			continue
 		case seen[sec.name]:
-			return bad(name, name.Value, "is given twice")
+			return document.Bad(name, name.Value, "is given twice")
 		}
 		seen[sec.name] = true
 		switch {
-		case value.Kind == yaml.MappingNode:
+		case document.IsObject(value):
 			if err := walkSection(value, sec, visit, stray); err != nil {
 				return err
 			}
-		case value.ShortTag() != "!!null": // an empty section says nothing
-			return bad(name, name.Value, "must be an object, not %s", kindOf(value))
+		case !document.IsNull(value): // an empty section says nothing
+			return document.Bad(name, name.Value, "must be an object, not %s", document.Kind(value))
 		}
 	}
 	return nil
 }
 
 // walkTools takes the form [tools.shell] for the section shell.
-func walkTools(n *yaml.Node, shell *section, visit func(*key, *yaml.Node, int) error, stray func(string, *yaml.Node)) error {
+func walkTools(n *document.Node, shell *section, visit func(*key, *document.Node, int) error, stray func(string, *document.Node)) error {
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, value := n.Content[i], follow(n.Content[i+1])
-		if name.Value != "shell" || value.Kind != yaml.MappingNode {
+		name, value := n.Content[i], document.Follow(n.Content[i+1])
+		if name.Value != "shell" || !document.IsObject(value) {
 			stray("tools."+name.Value, name)
 			continue
 		}
@@ -187,12 +202,12 @@ func walkTools(n *yaml.Node, shell *section, visit func(*key, *yaml.Node, int) e
 	return nil
 }
 
-func walkSection(n *yaml.Node, sec *section, visit func(*key, *yaml.Node, int) error, stray func(string, *yaml.Node)) error {
+func walkSection(n *document.Node, sec *section, visit func(*key, *document.Node, int) error, stray func(string, *document.Node)) error {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name := n.Content[i]
-		k := sec.byFold[fold(name.Value)]
+		k := sec.byFold[document.Fold(name.Value)]
 		switch {
-		case isMeta(name.Value):
+		case document.IsMeta(name.Value):
 		case k == nil:
 			stray(sec.name+"."+name.Value, name)
 		default:
@@ -206,14 +221,14 @@ func walkSection(n *yaml.Node, sec *section, visit func(*key, *yaml.Node, int) e
 
 // isFlatAliases reports whether a file has nothing but settings of the section
 // aliases at its top, as a server for aliases alone would have it.
-func isFlatAliases(top *yaml.Node, aliases *section) bool {
+func isFlatAliases(top *document.Node, aliases *section) bool {
 	found := false
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		name := top.Content[i].Value
-		if isMeta(name) {
+		if document.IsMeta(name) {
 			continue
 		}
-		if aliases.byFold[fold(name)] == nil {
+		if aliases.byFold[document.Fold(name)] == nil {
 			return false
 		}
 		found = true
@@ -221,59 +236,38 @@ func isFlatAliases(top *yaml.Node, aliases *section) bool {
 	return found
 }
 
-// follow returns what an alias of YAML stands for.
-func follow(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n
-}
-
 // typed turns pairs into a layer, or says which one is wrong.
 func typed(pairs []pair, home string) (*layer, error) {
 	l := &layer{has: make(map[*key]place)}
-	var e encoder
-	bySection := make(map[string][]pair)
+	sections := make(map[string]map[string]json.RawMessage)
 	for _, p := range pairs {
 		if _, twice := l.has[p.key]; twice {
-			return nil, refused(p.place.origin, &badPlace{p.place.line, p.key.name, "is given twice"})
+			return nil, refused(p.place.origin, &document.Problem{Line: p.place.line, Key: p.key.name, Message: "is given twice"})
 		}
-		if follow(p.value).ShortTag() == "!!null" && !p.key.nullable {
+		if document.IsNull(document.Follow(p.value)) && !p.key.nullable {
 			continue // null counts as absent
 		}
+		raw, err := document.JSON(p.value, p.key.name, p.key.typ, p.key.enum)
+		if err != nil {
+			return nil, refused(p.place.origin, err)
+		}
 		l.has[p.key] = p.place
-		bySection[p.key.section] = append(bySection[p.key.section], p)
-	}
-	e.out.WriteByte('{')
-	for _, sec := range settings().sections {
-		for i, p := range bySection[sec.name] {
-			if i > 0 {
-				e.out.WriteByte(',')
-			} else {
-				if e.out.Len() > 1 {
-					e.out.WriteByte(',')
-				}
-				e.out.Write(quote(sec.name))
-				e.out.WriteString(":{")
-			}
-			e.out.Write(quote(p.key.leaf))
-			e.out.WriteByte(':')
-			if err := e.write(p.value, p.key.name, p.key.typ, p.key.enum, 0); err != nil {
-				return nil, refused(p.place.origin, err)
-			}
+		if sections[p.key.section] == nil {
+			sections[p.key.section] = make(map[string]json.RawMessage)
 		}
-		if len(bySection[sec.name]) > 0 {
-			e.out.WriteByte('}')
-		}
+		sections[p.key.section][p.key.leaf] = raw
 	}
-	e.out.WriteByte('}')
-	if err := settings().schema.Decode(e.out.Bytes(), &l.cfg); err != nil {
+	whole, err := json.Marshal(sections)
+	if err != nil {
+		return nil, err
+	}
+	if err := settings().schema.Decode(whole, &l.cfg); err != nil {
 		return nil, l.blame(err)
 	}
 	for _, k := range settings().keys {
 		if p, ok := l.has[k]; ok {
 			if err := expand(k, &l.cfg, home); err != nil {
-				return nil, refused(p.origin, &badPlace{p.line, k.name, err.Error()})
+				return nil, refused(p.origin, &document.Problem{Line: p.line, Key: k.name, Message: err.Error()})
 			}
 		}
 	}
@@ -288,7 +282,7 @@ func (l *layer) blame(err error) error {
 	}
 	for k, at := range l.has {
 		if rest, ok := strings.CutPrefix(p.Field, k.name); ok && (rest == "" || rest[0] == '[' || rest[0] == '.') {
-			return refused(at.origin, &badPlace{at.line, p.Field, p.Message})
+			return refused(at.origin, &document.Problem{Line: at.line, Key: p.Field, Message: p.Message})
 		}
 	}
 	return err
@@ -330,7 +324,7 @@ func expandOne(k *key, v reflect.Value, home string) error {
 		}
 	}
 	if k.path == "absolute" && !filepath.IsAbs(path) {
-		return fmt.Errorf("must be an absolute path or begin with ~/, not %q", clip(path))
+		return fmt.Errorf("must be an absolute path or begin with ~/, not %q", document.Clip(path))
 	}
 	v.SetString(path)
 	return nil
@@ -353,7 +347,7 @@ func envLayer(env []string, home string) (*layer, error) {
 		k := settings().find(sec + "." + leaf)
 		if !ok || k == nil {
 			k := settings().find(settings().suggest(strings.TrimSuffix(sec+"."+leaf, ".")))
-			w := Warning{Origin: origin, Key: "it", Message: "is not a setting; a setting is " + envPrefix + "SECTION__KEY"}
+			w := Warning{Origin: origin, Message: "is not a setting; a setting is " + envPrefix + "SECTION__KEY"}
 			if k != nil {
 				w.Message = "is not a setting; did you mean " + EnvName(k.name) + "?"
 			}
@@ -362,7 +356,7 @@ func envLayer(env []string, home string) (*layer, error) {
 		}
 		value, err := textNode(k, text)
 		if err != nil {
-			return nil, refused(origin, &badPlace{key: k.name, message: err.Error()})
+			return nil, refused(origin, &document.Problem{Key: k.name, Message: err.Error()})
 		}
 		pairs = append(pairs, pair{k, value, place{origin: origin}})
 	}
@@ -381,18 +375,18 @@ func EnvName(key string) string {
 
 // textNode reads a value that was typed rather than written into a file: JSON,
 // or plain text for a string, or words with commas between them for a list.
-func textNode(k *key, text string) (*yaml.Node, error) {
+func textNode(k *key, text string) (*document.Node, error) {
 	typ := k.typ
 	if typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
 	trimmed := strings.TrimSpace(text)
 	if k.nullable && trimmed == "null" {
-		return parseJSON([]byte(trimmed))
+		return document.ParseJSON([]byte(trimmed))
 	}
 	switch {
 	case typ.Kind() == reflect.String && !(strings.HasPrefix(trimmed, `"`) && json.Valid([]byte(trimmed))):
-		return nodeOf(text), nil
+		return document.Of(text), nil
 	case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.String && !strings.HasPrefix(trimmed, "["):
 		var words []any
 		for word := range strings.SplitSeq(text, ",") {
@@ -400,17 +394,17 @@ func textNode(k *key, text string) (*yaml.Node, error) {
 				words = append(words, word)
 			}
 		}
-		return nodeOf(words), nil
+		return document.Of(words), nil
 	case typ.Kind() == reflect.Bool:
 		switch strings.ToLower(trimmed) {
 		case "true", "1", "yes", "on":
-			return nodeOf(true), nil
+			return document.Of(true), nil
 		case "false", "0", "no", "off":
-			return nodeOf(false), nil
+			return document.Of(false), nil
 		}
 		return nil, errors.New("must be true or false")
 	}
-	n, err := parseJSON([]byte(trimmed))
+	n, err := document.ParseJSON([]byte(trimmed))
 	if err != nil {
 		return nil, errors.New("is not a JSON value")
 	}
@@ -431,7 +425,7 @@ func commandLayer(set []string, flags map[string]any, home string) (*layer, erro
 		}
 		n, err := textNode(k, text)
 		if err != nil {
-			return nil, refused(FromSet, &badPlace{key: k.name, message: err.Error()})
+			return nil, refused(FromSet, &document.Problem{Key: k.name, Message: err.Error()})
 		}
 		values[k] = pair{k, n, place{origin: FromSet}}
 	}
@@ -444,7 +438,7 @@ func commandLayer(set []string, flags map[string]any, home string) (*layer, erro
 		if err != nil {
 			return nil, refused(FromFlag, err)
 		}
-		n, err := parseJSON(raw)
+		n, err := document.ParseJSON(raw)
 		if err != nil {
 			return nil, refused(FromFlag, err)
 		}

@@ -81,8 +81,8 @@ func (m *merged) layProject(l *layer, trusted bool) {
 		case k.mark == process:
 			ignore(ofProcess)
 		case k.rule == "append":
-			add, kept := additions(below, want, trusted)
-			for _, why := range kept {
+			add, ignored := additions(below, want, trusted)
+			for _, why := range ignored[:min(len(ignored), maxStrays)] {
 				ignore("%s; %s", why, howToTrust)
 			}
 			if add.Len() > 0 {

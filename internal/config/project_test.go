@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config/document"
 )
 
 // under returns the settings of a project file over a user file.
@@ -418,7 +420,7 @@ func drawValue(t *rapid.T, typ reflect.Type, enum []string, absolute bool, label
 		m := make(map[string]any)
 		for i := range typ.NumField() {
 			f := typ.Field(i)
-			m[jsonName(f)] = drawValue(t, f.Type, enumOf(f), false, label+"."+jsonName(f))
+			m[document.JSONName(f)] = drawValue(t, f.Type, document.Enum(f), false, label+"."+document.JSONName(f))
 		}
 		return m
 	}

@@ -8,8 +8,7 @@ import (
 	"reflect"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config/document"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/schema"
 )
 
@@ -21,7 +20,7 @@ const (
 // JSONSchema returns the published schema of a settings file. It knows the
 // snake_case spelling alone, so that editors offer one.
 func JSONSchema() json.RawMessage {
-	top, err := parseJSON(settings().schema.JSON())
+	top, err := document.ParseJSON(settings().schema.JSON())
 	if err != nil {
 		panic(err) // it is our own
 	}
@@ -32,37 +31,36 @@ func JSONSchema() json.RawMessage {
 	for _, k := range settings().keys {
 		if k.nullable && k.typ.Kind() != reflect.Pointer {
 			typ := member(member(member(properties, k.section), "properties"), k.leaf)
-			setMember(typ, "type", nodeOf([]any{"array", "null"}))
+			setMember(typ, "type", document.Of([]any{"array", "null"}))
 		}
 	}
 	for _, name := range []string{"shell.deny_patterns_mode", "shell.deny_patterns", "shell.enabled"} {
 		k := settings().find(name)
 		shell := member(member(properties, k.section), "properties")
-		properties.Content = append(properties.Content, nodeOf(strings.ReplaceAll(name, ".", "_")), member(shell, k.leaf))
+		properties.Content = append(properties.Content, document.Of(strings.ReplaceAll(name, ".", "_")), member(shell, k.leaf))
 	}
 	properties.Content = append(properties.Content,
-		nodeOf("$schema"), nodeOf(map[string]any{"type": "string"}),
-		nodeOf("_version"), nodeOf(map[string]any{"type": "string"}))
+		document.Of("$schema"), document.Of(map[string]any{"type": "string"}),
+		document.Of("_version"), document.Of(map[string]any{"type": "string"}))
 	tolerant(top)
-	top.Content = append([]*yaml.Node{
-		nodeOf("$schema"), nodeOf("https://json-schema.org/draft/2020-12/schema"),
-		nodeOf("$id"), nodeOf(schemaURL),
-		nodeOf("title"), nodeOf("Settings of async-crud-mcp"),
+	top.Content = append([]*document.Node{
+		document.Of("$schema"), document.Of("https://json-schema.org/draft/2020-12/schema"),
+		document.Of("$id"), document.Of(schemaURL),
+		document.Of("title"), document.Of("Settings of async-crud-mcp"),
 	}, top.Content...)
-	var out bytes.Buffer
-	if err := writeJSON(&out, top, ""); err != nil {
+	text, err := document.Render("json", top)
+	if err != nil {
 		panic(err)
 	}
-	out.WriteByte('\n')
-	return out.Bytes()
+	return text
 }
 
 // tolerant lets an object schema have the names that explain.
-func tolerant(n *yaml.Node) {
-	n.Content = append(n.Content, nodeOf("patternProperties"), nodeOf(map[string]any{"^_(.*_)?help$": map[string]any{}}))
+func tolerant(n *document.Node) {
+	n.Content = append(n.Content, document.Of("patternProperties"), document.Of(map[string]any{"^_(.*_)?help$": map[string]any{}}))
 }
 
-func member(n *yaml.Node, name string) *yaml.Node {
+func member(n *document.Node, name string) *document.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == name {
 			return n.Content[i+1]
@@ -71,7 +69,7 @@ func member(n *yaml.Node, name string) *yaml.Node {
 	panic("config: the schema has no " + name)
 }
 
-func setMember(n *yaml.Node, name string, value *yaml.Node) { *member(n, name) = *value }
+func setMember(n *document.Node, name string, value *document.Node) { *member(n, name) = *value }
 
 // Init writes a starter file in the format json, yaml or toml: every setting
 // with its default and an explanation. What JSON must state, the others have
@@ -83,9 +81,9 @@ func Init(format string, w io.Writer) error {
 	case "json":
 		fmt.Fprintf(&out, "{\n  \"$schema\": %q,\n  \"_version\": %q", schemaURL, formatVersion)
 		for _, s := range sections {
-			fmt.Fprintf(&out, ",\n\n  %q: {\n    \"_help\": %s", s.Name, quote(s.Description))
+			fmt.Fprintf(&out, ",\n\n  %q: {\n    \"_help\": %s", s.Name, document.Quote(s.Description))
 			for _, f := range s.Fields {
-				fmt.Fprintf(&out, ",\n\n    %q: %s,\n    \"_%s_help\": %s", f.Name, defaultOf(f), f.Name, quote(explain(f)))
+				fmt.Fprintf(&out, ",\n\n    %q: %s,\n    \"_%s_help\": %s", f.Name, defaultOf(f), f.Name, document.Quote(explain(f)))
 			}
 			out.WriteString("\n  }")
 		}

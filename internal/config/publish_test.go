@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config/document"
 )
 
 // What the code does with a key follows from its tags: they must be sound.
@@ -25,7 +27,7 @@ func TestEveryKeyIsDescribedAndUnambiguous(t *testing.T) {
 			if f.Description == "" || f.Required {
 				t.Errorf("%s has no description or no default", k.name)
 			}
-			spelled := fold(s.Name) + "." + fold(f.Name)
+			spelled := document.Fold(s.Name) + "." + document.Fold(f.Name)
 			if other := seen[spelled]; other != "" {
 				t.Errorf("%s and %s are spelled alike", other, k.name)
 			}
@@ -50,7 +52,7 @@ func TestEveryKeyIsDescribedAndUnambiguous(t *testing.T) {
 		}
 	}
 	for folded, name := range flat {
-		if settings().find(name) == nil || fold(strings.ReplaceAll(name, ".", "_")) != folded {
+		if settings().find(name) == nil || document.Fold(strings.ReplaceAll(name, ".", "_")) != folded {
 			t.Errorf("flat key %s is wrong", name)
 		}
 	}

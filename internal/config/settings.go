@@ -139,16 +139,16 @@ type Search struct {
 	MaxFileSizeBytes int64   `json:"max_file_size_bytes" jsonschema:"larger files are skipped and counted" default:"10485760" minimum:"1" project:"tighten:lower"`
 	TimeoutDefault   float64 `json:"timeout_default" jsonschema:"seconds after which a search returns what it has" default:"30" minimum:"0.1" project:"tighten:lower"`
 	RespectGitignore bool    `json:"respect_gitignore" jsonschema:"skip what .gitignore names" default:"true" project:"free"`
-	Verify           string  `json:"verify" jsonschema:"how the index is kept true: watch: by notices of the system; stat: also by looking at every file" default:"watch" enum:"watch,stat" project:"free"`
+	Verify           string  `json:"verify" jsonschema:"how the index is kept true: watch: by notices of the system; stat: also by looking at every file" default:"watch" enum:"watch,stat" project:"tighten:order:watch,stat"`
 }
 
 // Aliases is about shell aliases as tools.
 type Aliases struct {
 	AliasFiles            []string `json:"alias_files" jsonschema:"files to take aliases from; empty: the toolset is off" default:"[]" path:"absolute"`
-	AllowPatterns         []string `json:"allow_patterns" jsonschema:"regular expressions; every simple command of an alias must fit one to be run" default:"[]" project:"tighten:subset"`
+	AllowPatterns         []string `json:"allow_patterns" jsonschema:"regular expressions; every simple command of an alias must fit one to be run; empty: none is" default:"[]" project:"tighten:subset"`
 	DenyPatterns          []string `json:"deny_patterns" jsonschema:"regular expressions; a command that fits one is never run" default:"[\"^rm\\\\b\",\"^mv\\\\b.*\\\\s/\",\"^dd\\\\b\",\"^mkfs\",\"^sudo\\\\b\",\"^(apt|apt-get|dnf|yum|pacman|zypper|apk|snap|brew)\\\\b\",\"^(reboot|shutdown|halt|poweroff)\\\\b\"]" project:"tighten:append"`
 	DefaultCwd            string   `json:"default_cwd" jsonschema:"working directory when the call names none" default:"~" path:"any"`
-	CwdRoots              []string `json:"cwd_roots" jsonschema:"directories a working directory must lie in" default:"[\"~\"]" path:"any" project:"tighten:subset"`
+	CwdRoots              []string `json:"cwd_roots" jsonschema:"directories a working directory must lie in; empty: none is allowed" default:"[\"~\"]" path:"any" project:"tighten:subset"`
 	DefaultTimeoutSeconds float64  `json:"default_timeout_seconds" jsonschema:"seconds an alias may take when the call gives no timeout" default:"20" minimum:"0.1" project:"tighten:lower"`
 	MaxStdoutBytes        int      `json:"max_stdout_bytes" jsonschema:"bytes of standard output kept" default:"10000" minimum:"0" project:"tighten:lower"`
 	MaxStderrBytes        int      `json:"max_stderr_bytes" jsonschema:"bytes of standard error kept" default:"10000" minimum:"0" project:"tighten:lower"`

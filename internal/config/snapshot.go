@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config/document"
 )
 
 // Snapshot is the settings in force at one moment, with where each comes from.
@@ -51,7 +53,7 @@ func (s *Snapshot) Origin(key string) Origin {
 func (s *Snapshot) Values(section string) []Value {
 	var values []Value
 	for _, k := range settings().keys {
-		if section == "" || fold(section) == fold(k.section) {
+		if section == "" || document.Fold(section) == document.Fold(k.section) {
 			values = append(values, Value{k.name, shown(k, k.in(&s.Config)), s.Origin(k.name)})
 		}
 	}
@@ -100,7 +102,7 @@ func show(v reflect.Value) string {
 	if err != nil {
 		return v.String()
 	}
-	return clip(string(raw))
+	return document.Clip(string(raw))
 }
 
 // The ports of ours when daemon.port is null.

@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
-	"go.yaml.in/yaml/v3"
-
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config/document"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 )
 
@@ -56,7 +54,7 @@ func (st *Store) Update(root string, set map[string]json.RawMessage, loosen bool
 		path = filepath.Join(root, ProjectDir, fileNames[0])
 		raw = []byte("{}\n")
 	} else {
-		format = formatOf(path)
+		format = document.Format(path)
 	}
 	before, err := fileLayer("project", path, raw, st.home)
 	if err != nil {
@@ -110,7 +108,7 @@ func mayUpdate(old, next *Snapshot, set map[string]json.RawMessage, trusted, loo
 
 // edit returns the text of a settings file with keys set.
 func edit(format string, raw []byte, set map[string]json.RawMessage) ([]byte, error) {
-	doc, err := parse(format, raw)
+	doc, err := document.Parse(format, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -119,49 +117,29 @@ func edit(format string, raw []byte, set map[string]json.RawMessage) ([]byte, er
 		if k == nil {
 			return nil, fmt.Errorf("%s %s", name, unknown(name))
 		}
-		value, err := parseJSON(set[name])
+		value, err := document.ParseJSON(set[name])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k.name, err)
 		}
-		if err := put(root(doc), k, value); err != nil {
+		if err := put(document.Root(doc), k, value); err != nil {
 			return nil, err
 		}
 	}
-	var out bytes.Buffer
-	switch format {
-	case "json":
-		if err := writeJSON(&out, root(doc), ""); err != nil {
-			return nil, err
-		}
-		out.WriteByte('\n')
-	case "toml":
-		var m map[string]any
-		if err := root(doc).Decode(&m); err != nil {
-			return nil, err
-		}
-		return toml.Marshal(m)
-	default:
-		enc := yaml.NewEncoder(&out)
-		enc.SetIndent(2)
-		if err := enc.Encode(doc); err != nil {
-			return nil, err
-		}
-	}
-	return out.Bytes(), nil
+	return document.Render(format, doc)
 }
 
 // put sets k in the tree of a file where it stands already, else in its section.
 // A null value takes it out.
-func put(top *yaml.Node, k *key, value *yaml.Node) error {
-	remove := value.ShortTag() == "!!null"
-	var parent *yaml.Node
+func put(top *document.Node, k *key, value *document.Node) error {
+	remove := document.IsNull(value)
+	var parent *document.Node
 	var at int
-	err := walk(top, func(found *key, n *yaml.Node, i int) error {
+	err := walk(top, func(found *key, n *document.Node, i int) error {
 		if found == k {
 			parent, at = n, i
 		}
 		return nil
-	}, func(string, *yaml.Node) {})
+	}, func(string, *document.Node) {})
 	switch {
 	case err != nil:
 		return err
@@ -180,23 +158,23 @@ func put(top *yaml.Node, k *key, value *yaml.Node) error {
 		if k.section != aliases.name {
 			return fmt.Errorf("the file has settings of aliases at its top; move them under %q before setting %s", aliases.name, k.name)
 		}
-		top.Content = append(top.Content, nodeOf(k.leaf), value)
+		top.Content = append(top.Content, document.Of(k.leaf), value)
 		return nil
 	}
-	var sec *yaml.Node
+	var sec *document.Node
 	for i := 0; i+1 < len(top.Content); i += 2 {
-		if fold(top.Content[i].Value) == fold(k.section) {
-			if sec = follow(top.Content[i+1]); sec.Kind != yaml.MappingNode {
-				sec = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"} // it was null
+		if document.Fold(top.Content[i].Value) == document.Fold(k.section) {
+			if sec = document.Follow(top.Content[i+1]); !document.IsObject(sec) {
+				sec = document.Object() // it was null
 				top.Content[i+1] = sec
 			}
 		}
 	}
 	if sec == nil {
-		sec = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-		top.Content = append(top.Content, nodeOf(k.section), sec)
+		sec = document.Object()
+		top.Content = append(top.Content, document.Of(k.section), sec)
 	}
 	sec.Style = 0
-	sec.Content = append(sec.Content, nodeOf(k.leaf), value)
+	sec.Content = append(sec.Content, document.Of(k.leaf), value)
 	return nil
 }

@@ -1,4 +1,12 @@
-package config
+// Package document is the text of a settings file as one tree, whatever its
+// format: JSON, YAML or TOML. The tree keeps order and lines, and of YAML the
+// comments, so that reading a file, naming a place in it and editing it need one
+// code.
+//
+// The text may be hostile: nothing here panics, recurses or grows beyond a
+// bound. Functions are pure. What the names in a file mean is left to package
+// config.
+package document
 
 import (
 	"bytes"
@@ -8,44 +16,63 @@ import (
 	"io"
 	"maps"
 	"math"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
 	"go.yaml.in/yaml/v3"
 )
 
-// Every format becomes one tree of yaml.Node: it keeps order and lines, and of
-// YAML the comments, so that reading, naming a place and editing need one code.
+// Node is one value of the tree, or one name. The content of an object is names
+// and values in turn.
+type Node = yaml.Node
 
 const (
 	maxDepth = 64      // no setting nests deeper than five
 	maxNodes = 100_000 // an alias in YAML can stand for a tree that has many
+	maxItems = 1000    // in one list
 )
 
-// badPlace is an error at a line of a document; line 0 is unknown.
-type badPlace struct {
-	line    int
-	key     string
-	message string
+// Problem is something wrong at a place of a document.
+type Problem struct {
+	Line    int    // 0: unknown
+	Key     string // "": the whole
+	Message string
 }
 
-func (e *badPlace) Error() string {
-	if e.key == "" {
-		return e.message
+func (e *Problem) Error() string {
+	if e.Key == "" {
+		return e.Message
 	}
-	return e.key + " " + e.message
+	return e.Key + " " + e.Message
 }
 
-func bad(n *yaml.Node, key, format string, args ...any) error {
-	return &badPlace{line: n.Line, key: key, message: fmt.Sprintf(format, args...)}
+// Bad returns a Problem at n.
+func Bad(n *Node, key, format string, args ...any) error {
+	return &Problem{Line: n.Line, Key: key, Message: fmt.Sprintf(format, args...)}
 }
 
-// parse reads data in the format that the file name's ending says.
-func parse(format string, data []byte) (doc *yaml.Node, err error) {
+// Format returns the format of a file by the ending of its name: json, toml or
+// else yaml.
+func Format(path string) string {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".json":
+		return "json"
+	case ".toml":
+		return "toml"
+	default:
+		return "yaml"
+	}
+}
+
+// Parse reads the text of a settings file, which must be an object in which no
+// name stands twice.
+func Parse(format string, data []byte) (doc *Node, err error) {
 	defer func() {
 		// The parsers are not ours and the bytes may be hostile: a file must
 		// never end the server.
@@ -59,7 +86,7 @@ func parse(format string, data []byte) (doc *yaml.Node, err error) {
 	}
 	switch format {
 	case "json":
-		doc, err = parseJSON(data)
+		doc, err = ParseJSON(data)
 	case "toml":
 		doc, err = parseTOML(data)
 	default:
@@ -68,19 +95,19 @@ func parse(format string, data []byte) (doc *yaml.Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if root(doc).Kind != yaml.MappingNode {
-		return nil, bad(root(doc), "", "the file must hold an object of sections, not %s", kindOf(root(doc)))
+	if Root(doc).Kind != yaml.MappingNode {
+		return nil, Bad(Root(doc), "", "the file must hold an object of sections, not %s", Kind(Root(doc)))
 	}
-	return doc, repeated(root(doc))
+	return doc, repeated(Root(doc))
 }
 
 // repeated is an error when an object has one name twice.
-func repeated(n *yaml.Node) error {
+func repeated(n *Node) error {
 	seen := make(map[string]bool)
 	for i, item := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
 			if seen[item.Value] && item.Kind == yaml.ScalarNode {
-				return bad(item, item.Value, "is given twice")
+				return Bad(item, item.Value, "is given twice")
 			}
 			seen[item.Value] = true
 		}
@@ -91,15 +118,16 @@ func repeated(n *yaml.Node) error {
 	return nil
 }
 
-// root returns the outermost value of a parsed document.
-func root(doc *yaml.Node) *yaml.Node {
+// Root returns the outermost value of a parsed document.
+func Root(doc *Node) *Node {
 	if doc.Kind == yaml.DocumentNode {
 		return doc.Content[0]
 	}
 	return doc
 }
 
-func parseJSON(data []byte) (*yaml.Node, error) {
+// ParseJSON reads any JSON value.
+func ParseJSON(data []byte) (*Node, error) {
 	var whole json.RawMessage
 	if err := json.Unmarshal(data, &whole); err != nil {
 		line, hint := 0, ""
@@ -110,7 +138,7 @@ func parseJSON(data []byte) (*yaml.Node, error) {
 				hint = "; JSON has no comments: remove them, or write YAML or TOML instead"
 			}
 		}
-		return nil, &badPlace{line: line, message: "is not valid JSON: " + err.Error() + hint}
+		return nil, &Problem{Line: line, Message: "is not valid JSON: " + err.Error() + hint}
 	}
 	p := &jsonParser{data: data, tokens: json.NewDecoder(bytes.NewReader(data)), line: 1}
 	p.tokens.UseNumber()
@@ -136,13 +164,13 @@ func (p *jsonParser) next() (json.Token, int) {
 	return t, p.line
 }
 
-func (p *jsonParser) value(depth int) (*yaml.Node, error) {
+func (p *jsonParser) value(depth int) (*Node, error) {
 	t, line := p.next()
-	n := &yaml.Node{Kind: yaml.ScalarNode, Line: line}
+	n := &Node{Kind: yaml.ScalarNode, Line: line}
 	switch t := t.(type) {
 	case json.Delim:
 		if depth > maxDepth {
-			return nil, bad(n, "", "is nested too deep")
+			return nil, Bad(n, "", "is nested too deep")
 		}
 		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
 		if t == '{' {
@@ -171,50 +199,50 @@ func (p *jsonParser) value(depth int) (*yaml.Node, error) {
 	return n, nil
 }
 
-func parseYAML(data []byte) (*yaml.Node, error) {
+func parseYAML(data []byte) (*Node, error) {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	switch err := d.Decode(&doc); {
 	case errors.Is(err, io.EOF): // nothing, or comments alone
-		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, nil
+		return Object(), nil
 	case err != nil:
 		return nil, fmt.Errorf("is not valid YAML: %w", err)
 	}
 	if err := d.Decode(&second); !errors.Is(err, io.EOF) {
 		return nil, errors.New("holds more than one YAML document, or something that is none")
 	}
-	if root(&doc).ShortTag() == "!!null" {
-		*root(&doc) = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if Root(&doc).ShortTag() == "!!null" {
+		*Root(&doc) = *Object()
 	}
 	return &doc, nil
 }
 
-func parseTOML(data []byte) (*yaml.Node, error) {
+func parseTOML(data []byte) (*Node, error) {
 	var m map[string]any
 	if err := toml.Unmarshal(data, &m); err != nil {
 		if e, ok := errors.AsType[*toml.DecodeError](err); ok {
 			line, _ := e.Position()
-			return nil, &badPlace{line: line, message: "is not valid TOML: " + e.Error()}
+			return nil, &Problem{Line: line, Message: "is not valid TOML: " + e.Error()}
 		}
 		return nil, fmt.Errorf("is not valid TOML: %w", err)
 	}
-	return nodeOf(m), nil
+	return Of(m), nil
 }
 
-// nodeOf returns the tree of a decoded value, names sorted.
-func nodeOf(v any) *yaml.Node {
-	scalar := func(tag, text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text} }
+// Of returns the tree of a decoded value, names sorted.
+func Of(v any) *Node {
+	scalar := func(tag, text string) *Node { return &Node{Kind: yaml.ScalarNode, Tag: tag, Value: text} }
 	switch v := v.(type) {
 	case map[string]any:
-		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		n := Object()
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			n.Content = append(n.Content, scalar("!!str", name), nodeOf(v[name]))
+			n.Content = append(n.Content, scalar("!!str", name), Of(v[name]))
 		}
 		return n
 	case []any:
-		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		n := &Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 		for _, item := range v {
-			n.Content = append(n.Content, nodeOf(item))
+			n.Content = append(n.Content, Of(item))
 		}
 		return n
 	case bool:
@@ -228,16 +256,27 @@ func nodeOf(v any) *yaml.Node {
 	}
 }
 
-// encoder writes a tree as JSON, names in the spelling of a type's json tags.
+// JSON returns n as JSON with names in the spelling of the json tags of typ,
+// which n is meant to fit, and words in the spelling of enum. Whether it fits is
+// for a schema to say; only an unknown name in an object that typ knows is an
+// error, since leaving out a part of a rule would make it another rule. at names
+// n in messages.
+func JSON(n *Node, at string, typ reflect.Type, enum []string) ([]byte, error) {
+	var e encoder
+	if err := e.write(n, at, typ, enum, 0); err != nil {
+		return nil, err
+	}
+	return e.out.Bytes(), nil
+}
+
 type encoder struct {
 	out   bytes.Buffer
 	nodes int
 }
 
-// write appends n, which stands at the named key and is to fit typ.
-func (e *encoder) write(n *yaml.Node, at string, typ reflect.Type, enum []string, depth int) error {
+func (e *encoder) write(n *Node, at string, typ reflect.Type, enum []string, depth int) error {
 	if e.nodes++; e.nodes > maxNodes || depth > maxDepth {
-		return bad(n, at, "is too large or nested too deep")
+		return Bad(n, at, "is too large or nested too deep")
 	}
 	for typ != nil && typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
@@ -248,6 +287,9 @@ func (e *encoder) write(n *yaml.Node, at string, typ reflect.Type, enum []string
 	case yaml.MappingNode:
 		return e.object(n, at, typ, depth)
 	case yaml.SequenceNode:
+		if len(n.Content) > maxItems {
+			return Bad(n, at, "has more than %d items", maxItems)
+		}
 		var elem reflect.Type
 		if typ != nil && typ.Kind() == reflect.Slice {
 			elem = typ.Elem()
@@ -268,42 +310,41 @@ func (e *encoder) write(n *yaml.Node, at string, typ reflect.Type, enum []string
 	}
 }
 
-func (e *encoder) object(n *yaml.Node, at string, typ reflect.Type, depth int) error {
+func (e *encoder) object(n *Node, at string, typ reflect.Type, depth int) error {
 	fields := make(map[string]reflect.StructField)
 	var names []string
 	if typ != nil && typ.Kind() == reflect.Struct {
 		for i := range typ.NumField() {
 			f := typ.Field(i)
-			fields[fold(jsonName(f))] = f
-			names = append(names, jsonName(f))
+			fields[Fold(JSONName(f))] = f
+			names = append(names, JSONName(f))
 		}
 	}
 	seen := make(map[string]bool)
 	e.out.WriteByte('{')
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i].Value, n.Content[i+1]
-		if isMeta(name) {
+		if IsMeta(name) {
 			continue
 		}
-		f, known := fields[fold(name)]
+		f, known := fields[Fold(name)]
 		switch {
 		case typ == nil || typ.Kind() != reflect.Struct: // the schema will say what it wants instead
 		case !known:
-			// Leaving out a part of a rule would make it another rule.
-			return bad(n.Content[i], at, "has the unknown key %q; known: %s", name, strings.Join(names, ", "))
+			return Bad(n.Content[i], at, "has the unknown key %q; known: %s", Clip(name), strings.Join(names, ", "))
 		default:
-			name = jsonName(f)
+			name = JSONName(f)
 		}
 		if seen[name] {
-			return bad(n.Content[i], at+"."+name, "is given twice")
+			return Bad(n.Content[i], at+"."+name, "is given twice")
 		}
 		if len(seen) > 0 {
 			e.out.WriteByte(',')
 		}
 		seen[name] = true
-		e.out.Write(quote(name))
+		e.out.Write(Quote(name))
 		e.out.WriteByte(':')
-		if err := e.write(value, at+"."+name, f.Type, enumOf(f), depth+1); err != nil {
+		if err := e.write(value, at+"."+name, f.Type, Enum(f), depth+1); err != nil {
 			return err
 		}
 	}
@@ -311,14 +352,14 @@ func (e *encoder) object(n *yaml.Node, at string, typ reflect.Type, depth int) e
 	return nil
 }
 
-func (e *encoder) scalar(n *yaml.Node, at string, enum []string) error {
+func (e *encoder) scalar(n *Node, at string, enum []string) error {
 	text, err := scalarJSON(n)
 	if err != nil {
-		return bad(n, at, "%v", err)
+		return Bad(n, at, "%v", err)
 	}
 	for _, word := range enum {
 		if strings.EqualFold(word, n.Value) {
-			text = quote(word)
+			text = Quote(word)
 		}
 	}
 	e.out.Write(text)
@@ -326,11 +367,11 @@ func (e *encoder) scalar(n *yaml.Node, at string, enum []string) error {
 }
 
 // scalarJSON returns the JSON of a scalar.
-func scalarJSON(n *yaml.Node) ([]byte, error) {
+func scalarJSON(n *Node) ([]byte, error) {
 	plain := strings.ReplaceAll(n.Value, "_", "")
 	switch tag := n.ShortTag(); tag {
 	case "!!str", "!!timestamp":
-		return quote(n.Value), nil
+		return Quote(n.Value), nil
 	case "!!null":
 		return []byte("null"), nil
 	case "!!bool":
@@ -342,26 +383,52 @@ func scalarJSON(n *yaml.Node) ([]byte, error) {
 		if json.Valid([]byte(n.Value)) {
 			return []byte(n.Value), nil // too large for us; the schema will say so
 		}
-		return nil, fmt.Errorf("is not a number that can be used: %s", clip(n.Value))
+		return nil, fmt.Errorf("is not a number that can be used: %q", Clip(n.Value))
 	case "!!float":
 		f, err := strconv.ParseFloat(plain, 64)
 		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-			return nil, fmt.Errorf("is not a number that can be used: %s", clip(n.Value))
+			return nil, fmt.Errorf("is not a number that can be used: %q", Clip(n.Value))
 		}
 		return strconv.AppendFloat(nil, f, 'g', -1, 64), nil
 	default:
-		return nil, fmt.Errorf("has the tag %s, which means nothing here", clip(tag))
+		return nil, fmt.Errorf("has the tag %q, which means nothing here", Clip(tag))
 	}
 }
 
+// Render returns the text of a document in a format. Comments stay in YAML
+// alone.
+func Render(format string, doc *Node) ([]byte, error) {
+	var out bytes.Buffer
+	switch format {
+	case "json":
+		if err := writeJSON(&out, Root(doc), ""); err != nil {
+			return nil, err
+		}
+		out.WriteByte('\n')
+	case "toml":
+		var m map[string]any
+		if err := Root(doc).Decode(&m); err != nil {
+			return nil, err
+		}
+		return toml.Marshal(m)
+	default:
+		enc := yaml.NewEncoder(&out)
+		enc.SetIndent(2)
+		if err := enc.Encode(doc); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
+
 // writeJSON appends the tree as indented JSON, names as they are.
-func writeJSON(out *bytes.Buffer, n *yaml.Node, indent string) error {
+func writeJSON(out *bytes.Buffer, n *Node, indent string) error {
 	inner := indent + "  "
 	switch {
 	case n.Kind == yaml.MappingNode && len(n.Content) > 0:
 		for i := 0; i < len(n.Content); i += 2 {
 			out.WriteString([]string{"{\n", ",\n"}[min(i, 1)] + inner)
-			out.Write(quote(n.Content[i].Value))
+			out.Write(Quote(n.Content[i].Value))
 			out.WriteString(": ")
 			if err := writeJSON(out, n.Content[i+1], inner); err != nil {
 				return err
@@ -390,13 +457,55 @@ func writeJSON(out *bytes.Buffer, n *yaml.Node, indent string) error {
 	return nil
 }
 
-// isMeta reports whether a name is one that explains the file and sets nothing.
-func isMeta(name string) bool {
+// Object returns an empty object.
+func Object() *Node { return &Node{Kind: yaml.MappingNode, Tag: "!!map"} }
+
+// IsObject reports whether n is an object.
+func IsObject(n *Node) bool { return n.Kind == yaml.MappingNode }
+
+// IsNull reports whether n is null.
+func IsNull(n *Node) bool { return n.ShortTag() == "!!null" }
+
+// Follow returns what an alias of YAML stands for.
+func Follow(n *Node) *Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// Fold makes snake_case, camelCase and kebab-case spellings of a name equal.
+func Fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
+}
+
+// JSONName returns the name of a field in its json tag.
+func JSONName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+// Enum returns the words of a field's enum tag.
+func Enum(f reflect.StructField) []string {
+	if e := f.Tag.Get("enum"); e != "" {
+		return strings.Split(e, ",")
+	}
+	return nil
+}
+
+// IsMeta reports whether a name is one that explains the file and sets nothing.
+func IsMeta(name string) bool {
 	return name == "$schema" || name == "_version" || name == "_help" ||
 		strings.HasPrefix(name, "_") && strings.HasSuffix(name, "_help")
 }
 
-func quote(s string) []byte {
+// Quote returns s as JSON.
+func Quote(s string) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -404,8 +513,8 @@ func quote(s string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// kindOf names what a node holds, with an article.
-func kindOf(n *yaml.Node) string {
+// Kind names what a node holds, with an article.
+func Kind(n *Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "an object"
@@ -427,8 +536,8 @@ func kindOf(n *yaml.Node) string {
 	}
 }
 
-// clip shortens s so that a message does not repeat a whole file.
-func clip(s string) string {
+// Clip shortens s so that a message does not repeat a whole file.
+func Clip(s string) string {
 	if len(s) <= 60 {
 		return s
 	}
