@@ -13,17 +13,18 @@ import (
 )
 
 // bare serves one echo tool with nothing but the SDK: on the standard streams,
-// or on HTTP with one path for each protocol era, as the SDK wants it.
+// or on HTTP with one path for each protocol era, as the SDK wants it. The answer
+// is that of our tools, or the text alone.
 func bare(args []string) error {
-	if len(args) != 1 {
-		return errors.New("usage: bare stdio|http")
+	if len(args) != 2 {
+		return errors.New("usage: bare stdio|http same|thin")
 	}
+	thin := args[1] == "thin"
 	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
 	s.AddTool(&mcp.Tool{
 		Name: "echo", Description: "Return the text; for measurements.",
-		InputSchema:  json.RawMessage(`{"type":"object","properties":{"text":{"type":"string","description":"what to say"}},"required":["text"]}`),
-		OutputSchema: json.RawMessage(`{"type":"object","properties":{"status":{"type":"string"},"text":{"type":"string"}},"required":["status","text"]}`),
-	}, echo)
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string","description":"what to say"}},"required":["text"]}`),
+	}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return echo(req, thin) })
 	if args[0] == "stdio" {
 		return s.Run(context.Background(), &mcp.StdioTransport{})
 	}
@@ -39,13 +40,17 @@ func bare(args []string) error {
 	return http.Serve(ln, mux)
 }
 
-// echo answers as our tools do: one JSON object, as structured content and as text.
-func echo(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+// echo answers as our tools do, with one JSON object as structured content and as
+// text, or thinly, with nothing but the text it was given.
+func echo(req *mcp.CallToolRequest, thin bool) (*mcp.CallToolResult, error) {
 	var in struct {
 		Text string `json:"text"`
 	}
 	if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
 		return nil, err
+	}
+	if thin {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil
 	}
 	body, err := json.Marshal(struct {
 		Status string `json:"status"`

@@ -32,7 +32,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, plan(*short), *out); err != nil {
+	// As releases are built.
+	release := []string{"-trimpath", "-ldflags", "-s -w"}
+	if err := os.Setenv("CGO_ENABLED", "0"); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	if err := run(ctx, plan(*short), release, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -53,13 +59,13 @@ func plan(short bool) effort {
 	return effort{starts: 40, rounds: 100, small: 80, large: 12}
 }
 
-func run(ctx context.Context, e effort, out string) error {
+func run(ctx context.Context, e effort, flags []string, out string) error {
 	dir, err := os.MkdirTemp("", "acm-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	p, err := build(ctx, dir)
+	p, err := build(ctx, dir, flags)
 	if err != nil {
 		return err
 	}
@@ -96,8 +102,8 @@ type programs struct {
 
 const module = "github.com/async-crud-mcp/async-crud-mcp"
 
-// build makes all programs the way releases are made.
-func build(ctx context.Context, dir string) (*programs, error) {
+// build makes all programs with the same flags.
+func build(ctx context.Context, dir string, flags []string) (*programs, error) {
 	p := &programs{
 		ours: filepath.Join(dir, "ours"), oursTag: filepath.Join(dir, "ours-echo"), bare: filepath.Join(dir, "bare"),
 		root: filepath.Join(dir, "project"),
@@ -111,8 +117,8 @@ func build(ctx context.Context, dir string) (*programs, error) {
 		{p.oursTag, "/cmd/async-crud-mcp", "bench"},
 		{p.bare, "/bench", ""},
 	} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-tags", b.tags, "-o", b.out, module+b.pkg)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		args := append([]string{"build", "-tags", b.tags, "-o", b.out}, flags...)
+		cmd := exec.CommandContext(ctx, "go", append(args, module+b.pkg)...)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("build %s: %w\n%s", b.pkg, err, strings.TrimSpace(string(text)))
 		}
@@ -127,3 +133,9 @@ func (p *programs) oursStdio(exe string) []string {
 func (p *programs) oursHTTP(exe string) []string {
 	return []string{exe, "serve", "--root", p.root, "--port", "0"}
 }
+
+func (p *programs) bareStdio(answer string) []string {
+	return []string{p.bare, "bare", "stdio", answer}
+}
+
+func (p *programs) bareHTTP(answer string) []string { return []string{p.bare, "bare", "http", answer} }

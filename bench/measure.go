@@ -39,15 +39,22 @@ func (s *sample) cpuPerCall() time.Duration {
 // pair is ours beside the bare one.
 type pair struct{ ours, bare sample }
 
+// turn is one of the programs that take turns, and where what is seen of it goes.
+type turn struct {
+	argv []string
+	to   *sample
+}
+
+func (p *programs) stdioTurns(out *pair) []turn {
+	return []turn{{p.oursStdio(p.ours), &out.ours}, {p.bareStdio("same"), &out.bare}}
+}
+
 // measureStarts times processes from their start to the answer of tools/list,
 // with the handshake as hosts do it: each message after the answer before it.
 func measureStarts(ctx context.Context, p *programs, e effort) (pair, error) {
 	var out pair
 	for range e.starts {
-		for _, turn := range []struct {
-			argv []string
-			to   *sample
-		}{{p.oursStdio(p.ours), &out.ours}, {[]string{p.bare, "bare", "stdio"}, &out.bare}} {
+		for _, turn := range p.stdioTurns(&out) {
 			begin := time.Now()
 			c, err := startStdio(ctx, turn.argv, p.env)
 			if err != nil {
@@ -78,10 +85,7 @@ type listing struct {
 
 func measureList(ctx context.Context, p *programs) (listing, error) {
 	var out listing
-	for _, turn := range []struct {
-		argv []string
-		to   *sample
-	}{{p.oursStdio(p.ours), &out.idle.ours}, {[]string{p.bare, "bare", "stdio"}, &out.idle.bare}} {
+	for _, turn := range p.stdioTurns(&out.idle) {
 		c, err := startStdio(ctx, turn.argv, p.env)
 		if err != nil {
 			return out, err
@@ -133,38 +137,38 @@ func (l *listing) read(answer []byte) error {
 
 // way is a transport and protocol era.
 type way struct {
-	name     string
-	modern   bool
-	start    func(ctx context.Context, p *programs) (ours client, err error)
-	opposite func(ctx context.Context, p *programs) (bare client, err error)
+	name   string
+	modern bool
+	ours   func(ctx context.Context, p *programs) (client, error)
+	bare   func(ctx context.Context, p *programs, answer string) (client, error)
 }
 
 var ways = []way{
 	{
 		name: "stdio",
-		start: func(ctx context.Context, p *programs) (client, error) {
+		ours: func(ctx context.Context, p *programs) (client, error) {
 			return greeted(startStdio(ctx, p.oursStdio(p.oursTag), p.env))
 		},
-		opposite: func(ctx context.Context, p *programs) (client, error) {
-			return greeted(startStdio(ctx, []string{p.bare, "bare", "stdio"}, p.env))
+		bare: func(ctx context.Context, p *programs, answer string) (client, error) {
+			return greeted(startStdio(ctx, p.bareStdio(answer), p.env))
 		},
 	},
 	{
 		name: "HTTP " + oldVersion,
-		start: func(ctx context.Context, p *programs) (client, error) {
+		ours: func(ctx context.Context, p *programs) (client, error) {
 			return startHTTP(ctx, p.oursHTTP(p.oursTag), p.env, "/mcp", true)
 		},
-		opposite: func(ctx context.Context, p *programs) (client, error) {
-			return startHTTP(ctx, []string{p.bare, "bare", "http"}, p.env, "/old", true)
+		bare: func(ctx context.Context, p *programs, answer string) (client, error) {
+			return startHTTP(ctx, p.bareHTTP(answer), p.env, "/old", true)
 		},
 	},
 	{
 		name: "HTTP " + newVersion, modern: true,
-		start: func(ctx context.Context, p *programs) (client, error) {
+		ours: func(ctx context.Context, p *programs) (client, error) {
 			return startHTTP(ctx, p.oursHTTP(p.oursTag), p.env, "/mcp", false)
 		},
-		opposite: func(ctx context.Context, p *programs) (client, error) {
-			return startHTTP(ctx, []string{p.bare, "bare", "http"}, p.env, "/new", false)
+		bare: func(ctx context.Context, p *programs, answer string) (client, error) {
+			return startHTTP(ctx, p.bareHTTP(answer), p.env, "/new", false)
 		},
 	},
 }
@@ -181,46 +185,51 @@ type load struct {
 	way  string
 	size string
 	pair
+	thin sample // the bare one when it answers with the text alone
 }
 
 func measureLoad(ctx context.Context, p *programs, w way, e effort) (out []load, err error) {
-	ours, err := w.start(ctx, p)
-	if err != nil {
-		return nil, err
+	var clients []client // ours, bare, thin
+	defer func() {
+		for _, c := range clients {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	for _, start := range []func() (client, error){
+		func() (client, error) { return w.ours(ctx, p) },
+		func() (client, error) { return w.bare(ctx, p, "same") },
+		func() (client, error) { return w.bare(ctx, p, "thin") },
+	} {
+		c, err := start()
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, c)
 	}
-	defer func() { err = errors.Join(err, ours.close()) }()
-	other, err := w.opposite(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, other.close()) }()
 	for _, size := range []struct {
 		name  string
 		bytes int
 		calls int
 	}{{"1 KB", 1 << 10, e.small}, {"100 KB", 100 << 10, e.large}} {
 		l := load{way: w.name, size: size.name}
+		samples := []*sample{&l.ours, &l.bare, &l.thin}
 		request := echoCall(size.bytes, w.modern)
 		for round := range e.rounds + 1 {
-			turns := []struct {
-				c  client
-				to *sample
-			}{{ours, &l.ours}, {other, &l.bare}}
-			if round%2 == 1 {
-				slices.Reverse(turns)
-			}
-			for _, turn := range turns {
-				to := turn.to
+			for i := range clients {
+				i = (i + round) % len(clients) // nobody is always first
+				to := samples[i]
 				if round == 0 {
 					to = new(sample) // to warm up
 				}
-				if err := burst(turn.c, request, size.bytes, size.calls, to); err != nil {
+				if err := burst(clients[i], request, size.bytes, size.calls, to); err != nil {
 					return nil, err
 				}
 			}
 		}
 		settle(ctx)
-		l.ours.loaded, l.bare.loaded = memoryOf(ours.pid()), memoryOf(other.pid())
+		for i, c := range clients {
+			samples[i].loaded = memoryOf(c.pid())
+		}
 		out = append(out, l)
 	}
 	return out, nil

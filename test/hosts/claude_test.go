@@ -47,6 +47,7 @@ func TestClaudeCodeConnectsOverEveryTransport(t *testing.T) {
 
 func TestClaudeCodeCallsToolsOverEveryTransport(t *testing.T) {
 	t.Parallel()
+	installed(t, "claude")
 	srv := serve(t, plain)
 	argv, env, root := stdioCommand(t)
 	m := newModel(t, []call{

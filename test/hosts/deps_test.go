@@ -15,19 +15,65 @@ import (
 func installed(t *testing.T, dir string) string {
 	t.Helper()
 	line := manifestLine(t, dir)
-	folder := filepath.Join(npmCache(t), dir)
-	mark, err := os.ReadFile(filepath.Join(folder, ".installed"))
-	if err == nil && strings.TrimSpace(string(mark)) == line {
-		return filepath.Join(folder, "node_modules")
+	modules, reason := lookUp(npmCache(t), line)
+	switch {
+	case reason == "":
+		return modules
+	case os.Getenv("CI") != "" && !strings.HasPrefix(reason, unreachable):
+		t.Fatalf("%s: %s", line, reason)
+	default:
+		t.Skipf("%s: %s", reason, line)
 	}
-	if reason, err := os.ReadFile(filepath.Join(folder, ".unreachable")); err == nil {
-		t.Skip("registry unreachable: " + strings.TrimPrefix(strings.TrimSpace(string(reason)), "registry unreachable: "))
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("%s is not installed; run make deps", line)
-	}
-	t.Skipf("%s is not installed; run make deps", line)
 	return ""
+}
+
+const unreachable = "registry unreachable:"
+
+// lookUp finds what the installer made of a line, or says why there is nothing.
+func lookUp(cache, line string) (modules, reason string) {
+	dir, _, _ := strings.Cut(line, " ")
+	folder := filepath.Join(cache, dir)
+	if mark, err := os.ReadFile(filepath.Join(folder, ".installed")); err == nil && strings.TrimSpace(string(mark)) == line {
+		return filepath.Join(folder, "node_modules"), ""
+	}
+	if said, err := os.ReadFile(filepath.Join(folder, ".unreachable")); err == nil {
+		why := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(string(said)), unreachable))
+		return "", unreachable + " " + why
+	}
+	return "", "not installed; run make deps"
+}
+
+func TestLookUpTellsAnAbsentPackageFromASilentRegistry(t *testing.T) {
+	const line = "tool a@1 --flag"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  string // reason; "": found
+	}{
+		{"installed", map[string]string{".installed": line + "\n"}, ""},
+		{"installed again after an outage", map[string]string{".installed": line, ".unreachable": "no answer"}, ""},
+		{"another version", map[string]string{".installed": "tool a@2"}, "not installed; run make deps"},
+		{"never tried", nil, "not installed; run make deps"},
+		{"silent registry", map[string]string{".unreachable": "registry unreachable: no answer\n"}, "registry unreachable: no answer"},
+		{"another version and a silent registry", map[string]string{".installed": "tool a@0", ".unreachable": "no answer"}, "registry unreachable: no answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cache := t.TempDir()
+			folder := filepath.Join(cache, "tool")
+			if err := os.Mkdir(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for name, text := range c.files {
+				if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			modules, reason := lookUp(cache, line)
+			if reason != c.want || (reason == "") != (modules == filepath.Join(folder, "node_modules")) {
+				t.Errorf("lookUp = %q, %q, want reason %q", modules, reason, c.want)
+			}
+		})
+	}
 }
 
 // manifestLine returns the line of deps.txt for a folder, its fields joined by

@@ -38,6 +38,7 @@ func gemini(t *testing.T, modelURL string) *host {
 
 func TestGeminiConnectsAndCallsToolsOverEveryTransport(t *testing.T) {
 	t.Parallel()
+	installed(t, "gemini")
 	srv := serve(t, plain)
 	argv, env, root := stdioCommand(t)
 	m := newModel(t, []call{
