@@ -477,9 +477,14 @@ type era struct {
 func (e era) String() string { return e.transport + " " + e.version }
 
 var eras = []era{
-	{"stdio", "2024-11-05"}, {"stdio", "2025-06-18"}, {"stdio", "2026-07-28"},
-	{"http", "2025-03-26"}, {"http", "2025-11-25"}, {"http", "2026-07-28"},
-	{"sse", "2024-11-05"}, {"sse", "2025-06-18"},
+	{"stdio", "2024-11-05"},
+	{"stdio", "2025-06-18"},
+	{"stdio", "2026-07-28"},
+	{"http", "2025-03-26"},
+	{"http", "2025-11-25"},
+	{"http", "2026-07-28"},
+	{"sse", "2024-11-05"},
+	{"sse", "2025-06-18"},
 }
 
 // connect makes an SDK client of the era.

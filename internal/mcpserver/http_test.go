@@ -47,12 +47,27 @@ func TestForeignRequestsAreRefusedOnEveryEndpoint(t *testing.T) {
 		{"GET", base + "/", "", nil},
 	}
 	foreign := [][]string{
-		{"Origin", "http://evil.example"}, {"Origin", "https://localhost.evil.example"}, {"Origin", "null"},
-		{"Origin", "http://127.0.0.1.evil.example"}, {"Origin", "http://127.0.0.1@evil.example"}, {"Origin", "file://localhost"},
-		{"Origin", "http://evil.example:80@localhost"}, {"Origin", "chrome-extension://localhost"}, {"Origin", "localhost"},
-		{"Origin", "http://192.168.1.5"}, {"Origin", "http://[::2]"}, {"Origin", "http://build.example.evil"},
-		{"Host", "evil.example"}, {"Host", "localhost.evil.example"}, {"Host", "evil.example:8720"}, {"Host", "127.0.0.1.nip.io"},
-		{"Host", "2130706433"}, {"Host", "0.0.0.0"}, {"Host", "192.168.1.5:8720"}, {"Host", "[::2]"}, {"Host", "localhost:x:y"},
+		{"Origin", "http://evil.example"},
+		{"Origin", "https://localhost.evil.example"},
+		{"Origin", "null"},
+		{"Origin", "http://127.0.0.1.evil.example"},
+		{"Origin", "http://127.0.0.1@evil.example"},
+		{"Origin", "file://localhost"},
+		{"Origin", "http://evil.example:80@localhost"},
+		{"Origin", "chrome-extension://localhost"},
+		{"Origin", "localhost"},
+		{"Origin", "http://192.168.1.5"},
+		{"Origin", "http://[::2]"},
+		{"Origin", "http://build.example.evil"},
+		{"Host", "evil.example"},
+		{"Host", "localhost.evil.example"},
+		{"Host", "evil.example:8720"},
+		{"Host", "127.0.0.1.nip.io"},
+		{"Host", "2130706433"},
+		{"Host", "0.0.0.0"},
+		{"Host", "192.168.1.5:8720"},
+		{"Host", "[::2]"},
+		{"Host", "localhost:x:y"},
 		{"Sec-Fetch-Site", "cross-site"},
 	}
 	for _, e := range endpoints {
@@ -64,9 +79,17 @@ func TestForeignRequestsAreRefusedOnEveryEndpoint(t *testing.T) {
 		}
 	}
 	for _, ours := range [][]string{
-		{"Origin", "http://localhost:6274"}, {"Origin", "http://127.0.0.1"}, {"Origin", "https://[::1]:8080"}, {"Origin", "http://build.example:1"},
-		{"Host", "localhost"}, {"Host", "LOCALHOST:8720"}, {"Host", "[::1]:8720"}, {"Host", "127.9.9.9"}, {"Host", "build.example:8720"},
-		{"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin"},
+		{"Origin", "http://localhost:6274"},
+		{"Origin", "http://127.0.0.1"},
+		{"Origin", "https://[::1]:8080"},
+		{"Origin", "http://build.example:1"},
+		{"Host", "localhost"},
+		{"Host", "LOCALHOST:8720"},
+		{"Host", "[::1]:8720"},
+		{"Host", "127.9.9.9"},
+		{"Host", "build.example:8720"},
+		{"Sec-Fetch-Site", "none"},
+		{"Sec-Fetch-Site", "same-origin"},
 	} {
 		for _, path := range []string{"/health", "/metrics", "/"} {
 			if status, body, _ := do(t, "GET", base+path, "", ours...); status != 200 {
@@ -116,8 +139,15 @@ func TestMethodsAndPathsThatAreNotThere(t *testing.T) {
 		method, path string
 		want         int
 	}{
-		{"OPTIONS", "/mcp", 405}, {"PUT", "/mcp", 405}, {"HEAD", "/sse", 405}, {"DELETE", "/sse", 405}, {"POST", "/health", 405},
-		{"GET", "/nothing", 404}, {"GET", "/metrics", 404}, {"GET", "/mcp", 400}, {"DELETE", "/mcp", 404},
+		{"OPTIONS", "/mcp", 405},
+		{"PUT", "/mcp", 405},
+		{"HEAD", "/sse", 405},
+		{"DELETE", "/sse", 405},
+		{"POST", "/health", 405},
+		{"GET", "/nothing", 404},
+		{"GET", "/metrics", 404},
+		{"GET", "/mcp", 400},
+		{"DELETE", "/mcp", 404},
 	} {
 		if status, _, _ := do(t, tt.method, base+tt.path, ""); status != tt.want {
 			t.Errorf("%s %s = %d, want %d", tt.method, tt.path, status, tt.want)
@@ -282,10 +312,17 @@ func TestMalformedBodiesAreAnswered(t *testing.T) {
 		body string
 		code int
 	}{
-		{"garbage", -32700}, {"", -32700}, {`{"jsonrpc":"2.0","id":1,"method":"ping"`, -32700}, {"null", -32600}, {"42", -32600},
-		{`{"jsonrpc":"2.0","id":1,"Method":"ping"}`, -32600}, {`{"jsonrpc":"2.0","id":1,"method":"ping","paramſ":{}}`, -32600},
-		{`{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}`, -32600}, {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32700},
-		{`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, -32600}, {`[{"jsonrpc":"2.0","id":1,"Method":"ping"}]`, -32600},
+		{"garbage", -32700},
+		{"", -32700},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping"`, -32700},
+		{"null", -32600},
+		{"42", -32600},
+		{`{"jsonrpc":"2.0","id":1,"Method":"ping"}`, -32600},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping","paramſ":{}}`, -32600},
+		{`{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}`, -32600},
+		{"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32700},
+		{`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, -32600},
+		{`[{"jsonrpc":"2.0","id":1,"Method":"ping"}]`, -32600},
 		{strings.Repeat("[", 100_000), -32700},
 	} {
 		for _, where := range []struct {

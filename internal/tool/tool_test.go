@@ -141,7 +141,10 @@ func TestNewSetRefusesClashesAndBadNames(t *testing.T) {
 	for _, tools := range [][]*tool.Tool{
 		{echo("a", "x", 0), echo("a", "x", 0)},
 		{echo("a", "x", 0), echo("a_tool", "x", 0)},
-		{echo("A", "x", 0)}, {echo("a.b", "x", 0)}, {echo("", "x", 0)}, {echo(strings.Repeat("a", 65), "x", 0)},
+		{echo("A", "x", 0)},
+		{echo("a.b", "x", 0)},
+		{echo("", "x", 0)},
+		{echo(strings.Repeat("a", 65), "x", 0)},
 	} {
 		if _, err := tool.NewSet(tools, tool.SetOptions{}); err == nil {
 			t.Errorf("NewSet(%s…) succeeded, want an error", tools[0].Name)
