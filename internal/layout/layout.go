@@ -74,7 +74,6 @@ var here = Map{
 		{"github.com/kardianos/service", []string{"daemon/osservice"}},
 		{"modernc.org/sqlite", []string{"history"}},
 		{"github.com/klauspost/compress", []string{"history"}},
-		{"github.com/knadh/koanf", []string{"config"}},
 		{"go.yaml.in/yaml/v3", []string{"config/document"}},
 		{"github.com/pelletier/go-toml/v2", []string{"config/document"}},
 		{"go.etcd.io/etcd", []string{"files/lock/etcdlock"}},
