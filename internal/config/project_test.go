@@ -161,7 +161,7 @@ func TestDenyPatternsOfAProject(t *testing.T) {
 		file := func(spec string) string {
 			mode, patterns, _ := strings.Cut(spec, " ")
 			var list []string
-			for _, p := range strings.Fields(patterns) {
+			for p := range strings.FieldsSeq(patterns) {
 				list = append(list, fmt.Sprintf(`{"pattern": %q}`, p))
 			}
 			return fmt.Sprintf(`{"shell": {"deny_patterns_mode": %q, "deny_patterns": [%s]}}`, mode, strings.Join(list, ","))
@@ -418,8 +418,7 @@ func drawValue(t *rapid.T, typ reflect.Type, enum []string, absolute bool, label
 		return list
 	default:
 		m := make(map[string]any)
-		for i := range typ.NumField() {
-			f := typ.Field(i)
+		for f := range typ.Fields() {
 			m[document.JSONName(f)] = drawValue(t, f.Type, document.Enum(f), false, label+"."+document.JSONName(f))
 		}
 		return m

@@ -314,8 +314,7 @@ func (e *encoder) object(n *Node, at string, typ reflect.Type, depth int) error 
 	fields := make(map[string]reflect.StructField)
 	var names []string
 	if typ != nil && typ.Kind() == reflect.Struct {
-		for i := range typ.NumField() {
-			f := typ.Field(i)
+		for f := range typ.Fields() {
 			fields[Fold(JSONName(f))] = f
 			names = append(names, JSONName(f))
 		}
