@@ -8,6 +8,8 @@
 //	                          a pointer type is optional
 //	jsonschema:"text"         description
 //	default:"30"              value when absent (JSON, or plain text for strings)
+//	usual:"30"                like default, but only shown: the value when absent depends
+//	                          on settings, and the field is left empty
 //	enum:"json,unified"       allowed strings
 //	minimum:"0" maximum:"10"  bounds of a number, inclusive
 //	minLength:"1" maxLength:"10"
@@ -208,6 +210,11 @@ func objectOf(t reflect.Type, seen []reflect.Type) (*object, error) {
 			if err := p.setDefault(d, f.Type); err != nil {
 				return nil, fmt.Errorf("field %s: default: %w", name, err)
 			}
+		} else if d, ok := f.Tag.Lookup("usual"); ok {
+			if err := p.setDefault(d, f.Type); err != nil {
+				return nil, fmt.Errorf("field %s: usual: %w", name, err)
+			}
+			p.hasDefault = false
 		}
 		if o.byName[name] != nil {
 			return nil, fmt.Errorf("two fields are named %s", name)

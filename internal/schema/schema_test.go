@@ -310,3 +310,17 @@ func TestBriefEitherAdmitsBoth(t *testing.T) {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }
+
+func TestUsualValueIsShownAndNotSet(t *testing.T) {
+	type in struct {
+		Timeout *float64 `json:"timeout" usual:"30"`
+	}
+	s := mustOf[in](t)
+	if got := string(s.JSON()); !strings.Contains(got, `"default":30`) {
+		t.Errorf("the schema does not show it: %s", got)
+	}
+	var got in
+	if err := s.Decode(json.RawMessage(`{}`), &got); err != nil || got.Timeout != nil {
+		t.Errorf("Decode = %+v, %v; want nothing set", got, err)
+	}
+}
