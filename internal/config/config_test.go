@@ -431,6 +431,23 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+func TestPathsOnTheCommandLineStartFromTheCurrentDirectory(t *testing.T) {
+	userDir(t)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := loaded(t, Options{
+		Set:   []string{"crud.base_directories=a,~/b,/c"},
+		Flags: map[string]any{"daemon.log_file": "x.log"},
+	}).Current().Config
+	if want := []string{filepath.Join(here, "a"), "/home/u/b", "/c"}; !slices.Equal(c.Crud.BaseDirectories, want) || *c.Daemon.LogFile != filepath.Join(here, "x.log") {
+		t.Errorf("%v %v, want %v", c.Crud.BaseDirectories, *c.Daemon.LogFile, want)
+	}
+}
+
 func TestDefaultTimeoutNeverExceedsTheMaximum(t *testing.T) {
 	s, err := fromFile(t, "config.json", `{"shell": {"timeout_max": 60}, "crud": {"max_timeout": 10}}`)
 	if err != nil || s.Config.Shell.TimeoutDefault != 60 || s.Config.Crud.DefaultTimeout != 10 {

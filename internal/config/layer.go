@@ -427,7 +427,7 @@ func commandLayer(set []string, flags map[string]any, home string) (*layer, erro
 		if err != nil {
 			return nil, refused(FromSet, &document.Problem{Key: k.name, Message: err.Error()})
 		}
-		values[k] = pair{k, n, place{origin: FromSet}}
+		values[k] = pair{k, fromHere(k, n), place{origin: FromSet}}
 	}
 	for name, value := range flags {
 		k := settings().find(name)
@@ -442,7 +442,7 @@ func commandLayer(set []string, flags map[string]any, home string) (*layer, erro
 		if err != nil {
 			return nil, refused(FromFlag, err)
 		}
-		values[k] = pair{k, n, place{origin: FromFlag}}
+		values[k] = pair{k, fromHere(k, n), place{origin: FromFlag}}
 	}
 	var pairs []pair
 	for _, k := range settings().keys {
@@ -451,4 +451,21 @@ func commandLayer(set []string, flags map[string]any, home string) (*layer, erro
 		}
 	}
 	return typed(pairs, home)
+}
+
+// fromHere makes relative paths of the command line absolute: who types them
+// means the current directory.
+func fromHere(k *key, n *document.Node) *document.Node {
+	if k.path != "absolute" {
+		return n
+	}
+	for _, item := range append([]*document.Node{n}, n.Content...) {
+		if item.Tag != "!!str" || item.Value == "" || item.Value[0] == '~' || item.Value[0] == '$' {
+			continue
+		}
+		if abs, err := filepath.Abs(item.Value); err == nil {
+			item.Value = abs
+		}
+	}
+	return n
 }
