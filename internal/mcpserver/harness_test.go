@@ -111,6 +111,15 @@ func (r *rig) set(t testing.TB, with ...string) *tool.Set {
 				r.ended <- context.Cause(ctx)
 				return saidOut{}, context.Cause(ctx)
 			}),
+		tool.New(tool.Spec{Name: "nap", Toolset: "slow"},
+			func(ctx context.Context, in echoIn) (saidOut, error) {
+				select {
+				case <-time.After(time.Duration(in.N) * time.Millisecond):
+					return saidOut{Said: "rested"}, nil
+				case <-ctx.Done():
+					return saidOut{}, context.Cause(ctx)
+				}
+			}),
 		tool.New(tool.Spec{Name: "stubborn", Toolset: "slow", Effect: tool.Destructive | tool.Idempotent | tool.OpenWorld},
 			func(_ context.Context, in echoIn) (saidOut, error) {
 				r.started <- in.Text

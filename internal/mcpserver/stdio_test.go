@@ -296,6 +296,24 @@ func TestPipedScriptIsAnsweredThoughItsInputEnds(t *testing.T) {
 	wait(t, r.gone, "the end of the session")
 }
 
+func TestCallThatIsNearlyDoneAnswersAfterEOF(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.stdio(t, t.Context())
+		p.initialize()
+		p.send(callLine(1, "nap", `{"n":150}`), callLine(2, "nap", `{"n":5000}`))
+		p.in.Close()
+		if l := p.line(); !strings.Contains(l, "rested") {
+			t.Errorf("a call of 150 ms = %s", l)
+		}
+		begin := time.Now()
+		if l := p.line(); strings.Contains(l, "rested") || time.Since(begin) > eofGrace {
+			t.Errorf("a call of 5 s, after %s = %s", time.Since(begin), l)
+		}
+		<-p.done
+	})
+}
+
 func TestStdioEndsInTimeBehindAStubbornHandler(t *testing.T) {
 	for _, how := range []string{"EOF", "context"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -424,7 +442,7 @@ func TestLimitsOfASessionNarrowWhatItSees(t *testing.T) {
 	for _, one := range list.Tools {
 		names = append(names, one.Name)
 	}
-	if got, want := strings.Join(names, " "), "who fail panic steps"; got != want {
+	if got, want := strings.Join(names, " "), "who nap fail panic steps"; got != want {
 		t.Errorf("tools = %s, want %s", got, want)
 	}
 	for _, name := range []string{"echo", "say.echo", "wait", "confirm", "nonsense"} {

@@ -69,7 +69,7 @@ func TestToolsAreListedInFull(t *testing.T) {
 			names = append(names, one.Name)
 			byName[one.Name] = one
 		}
-		if got, want := strings.Join(names, " "), "echo count who wait stubborn fail panic steps confirm"; got != want {
+		if got, want := strings.Join(names, " "), "echo count who wait nap stubborn fail panic steps confirm"; got != want {
 			t.Errorf("tools = %s, want %s", got, want)
 		}
 		if list.TTLMs != 0 || list.CacheScope != "private" {
