@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/app"
@@ -125,23 +124,5 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 	})
 	if !first {
 		b.WriteString("\n")
-	}
-}
-
-func manCommand(t *terminal) *cobra.Command {
-	return &cobra.Command{
-		Use: "man DIR", Short: "Write manual pages into a directory", GroupID: "set", Args: cobra.ExactArgs(1),
-		Example: "  " + app.Name + " man ~/.local/share/man/man1",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return err
-			}
-			header := &doc.GenManHeader{Title: strings.ToUpper(app.Name), Section: "1", Source: app.Name + " " + version, Manual: app.Name}
-			if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
-				return err
-			}
-			t.say("manual pages written to %s", args[0])
-			return nil
-		},
 	}
 }

@@ -5,7 +5,8 @@
 // Struct tags:
 //
 //	json:"name,omitempty"     name on the wire; a field with omitempty, a default or
-//	                          a pointer type is optional
+//	                          a pointer type is optional; a pointer without omitempty
+//	                          is null when it is nil
 //	jsonschema:"text"         description
 //	default:"30"              value when absent (JSON, or plain text for strings)
 //	usual:"30"                like default, but only shown: the value when absent depends
@@ -199,6 +200,9 @@ func objectOf(t reflect.Type, seen []reflect.Type) (*object, error) {
 		if err != nil {
 			return nil, fmt.Errorf("field %s: %w", name, err)
 		}
+		if strings.Contains(opts, "omit") {
+			v.nullable = false // it is absent instead
+		}
 		if err := v.bounds(f.Tag); err != nil {
 			return nil, fmt.Errorf("field %s: %w", name, err)
 		}
@@ -363,7 +367,7 @@ func (o *object) wire() *jsonschema.Schema {
 func (v *value) wire() *jsonschema.Schema {
 	if v.typ.Kind() == reflect.Pointer {
 		s := v.elem.wire()
-		if s.Type != "" {
+		if v.nullable && s.Type != "" {
 			s.Types, s.Type = []string{s.Type, "null"}, ""
 			if s.Enum != nil {
 				s.Enum = append(s.Enum, nil)
@@ -429,6 +433,8 @@ func (o *object) fields() []Field {
 
 func (v *value) typeName() string {
 	switch {
+	case v.typ.Kind() == reflect.Pointer && !v.nullable:
+		return v.elem.typeName()
 	case v.typ.Kind() == reflect.Pointer:
 		return v.elem.typeName() + " or null"
 	case v.kind() == "":

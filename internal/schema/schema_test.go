@@ -324,3 +324,19 @@ func TestUsualValueIsShownAndNotSet(t *testing.T) {
 		t.Errorf("Decode = %+v, %v; want nothing set", got, err)
 	}
 }
+
+func TestPointerIsNullOnlyWhereItIsNotLeftOut(t *testing.T) {
+	type in struct {
+		Absent *int `json:"absent,omitempty"`
+		Null   *int `json:"null"`
+	}
+	s := mustOf[in](t)
+	const want = `{"type":"object","properties":{"absent":{"type":"integer"},"null":{"type":["integer","null"]}},"additionalProperties":false}`
+	if got := string(s.JSON()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	var got in
+	if err := s.Decode(json.RawMessage(`{"absent":null,"null":null}`), &got); err != nil || got != (in{}) {
+		t.Errorf("Decode = %+v, %v; null counts as absent everywhere", got, err)
+	}
+}
