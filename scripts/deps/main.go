@@ -44,7 +44,7 @@ func run(ctx context.Context, manifest, linter string) error {
 	if err != nil {
 		return err
 	}
-	lines, err := readManifest(manifest)
+	entries, err := readManifest(manifest)
 	if err != nil {
 		return err
 	}
@@ -56,10 +56,7 @@ func run(ctx context.Context, manifest, linter string) error {
 	// One waits for the network, the other for the compiler.
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		root := cmp.Or(os.Getenv("ACM_NPM_CACHE"), filepath.Join(cache, "npm"))
-		for _, l := range lines {
-			r.add(l.dir, npmInstall(ctx, filepath.Join(root, l.dir), l.args))
-		}
+		npmAll(ctx, cmp.Or(os.Getenv("ACM_NPM_CACHE"), filepath.Join(cache, "npm")), entries, &r)
 	})
 	wg.Go(func() {
 		r.add("Go modules", retry(ctx, func() error { return command(ctx, "", "go", "mod", "download") }))
@@ -177,18 +174,47 @@ func debian(ctx context.Context, r *report) {
 	r.add("Debian packages "+strings.Join(want, " "), err)
 }
 
-// npmInstall fills dir. Tests take it for installed when .installed holds the
-// manifest's line, and skip when .unreachable exists.
-func npmInstall(ctx context.Context, dir string, args []string) error {
-	mark := filepath.Join(dir, ".installed")
-	line := entry{filepath.Base(dir), args}.String()
-	if b, err := os.ReadFile(mark); err == nil && strings.TrimSpace(string(b)) == line {
-		return nil
+// npmAll fills a folder below root for every entry. Once the registry has not
+// answered it is not asked again: seven times its silence would take too long.
+func npmAll(ctx context.Context, root string, entries []entry, r *report) {
+	var silence error
+	for _, e := range entries {
+		dir := filepath.Join(root, e.dir)
+		if installed(dir, e) {
+			continue
+		}
+		err := silence
+		if err == nil {
+			err = npmInstall(ctx, dir, e)
+		}
+		if err != nil && unreachable(err) {
+			silence = err
+			noteUnreachable(dir, err)
+		}
+		r.add(e.dir, err)
 	}
+}
+
+// installed reports whether dir holds what e asks for: the tests take it so when
+// .installed has the manifest's line.
+func installed(dir string, e entry) bool {
+	b, err := os.ReadFile(filepath.Join(dir, ".installed"))
+	return err == nil && strings.TrimSpace(string(b)) == e.String()
+}
+
+// noteUnreachable leaves word in dir, where the tests that must skip look for it.
+func noteUnreachable(dir string, err error) {
+	if os.MkdirAll(dir, 0o755) == nil {
+		_ = os.WriteFile(filepath.Join(dir, ".unreachable"), []byte(err.Error()+"\n"), 0o644)
+	}
+}
+
+// npmInstall fills dir.
+func npmInstall(ctx context.Context, dir string, e entry) error {
 	if !found("npm") {
 		return errors.New("not available: npm is not installed; install Node.js 20 or newer")
 	}
-	say("installing", line)
+	say("installing", e.String())
 	// Beside its place first, so that an interrupted install never looks whole.
 	fresh := fmt.Sprintf("%s.new%d", dir, os.Getpid())
 	defer os.RemoveAll(fresh)
@@ -202,19 +228,24 @@ func npmInstall(ctx context.Context, dir string, args []string) error {
 		if err := os.WriteFile(filepath.Join(fresh, "package.json"), []byte("{\"private\":true}\n"), 0o644); err != nil {
 			return err
 		}
-		npm := []string{"install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"}
-		return command(ctx, fresh, "npm", append(npm, args...)...)
+		npm := []string{
+			"install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error",
+			"--fetch-retries=1", "--fetch-retry-mintimeout=1000", // the tries are counted here
+		}
+		if err := command(ctx, fresh, "npm", append(npm, e.args...)...); err != nil {
+			return err
+		}
+		// Optional packages that cannot be had are no error to npm. Either none is
+		// for this machine, which is fine, or the registry did not answer.
+		if got, _ := filepath.Glob(filepath.Join(fresh, "node_modules", "[^.]*")); len(got) > 0 {
+			return nil
+		}
+		return command(ctx, fresh, "npm", "view", "--loglevel=error", "--fetch-retries=1", e.args[0], "version")
 	})
 	if err != nil {
-		if unreachable(err) {
-			// Kept where the tests look, whatever else is in the folder.
-			if mkErr := os.MkdirAll(dir, 0o755); mkErr == nil {
-				_ = os.WriteFile(filepath.Join(dir, ".unreachable"), []byte(err.Error()+"\n"), 0o644)
-			}
-		}
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(fresh, ".installed"), []byte(line+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(fresh, ".installed"), []byte(e.String()+"\n"), 0o644); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -271,19 +302,48 @@ func runQuietly(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", cmd.Args[0], cmd.Args[1], err, tail(out.String()))
+		return &programError{program: cmd.Args[0] + " " + cmd.Args[1], err: err, output: out.String()}
 	}
 	return nil
 }
 
-// tail keeps the end of a program's output, where the cause stands.
-func tail(s string) string {
-	const most = 600
-	s = strings.TrimSpace(s)
-	if len(s) > most {
-		s = "… " + s[len(s)-most:]
+// programError is a program that failed, with all it said.
+type programError struct {
+	program string
+	err     error
+	output  string
+}
+
+// Error has the lines in which a program says what went wrong, or all but those
+// that only tell of progress.
+func (e *programError) Error() string {
+	var said, rest []string
+	for line := range strings.Lines(e.output) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "go: downloading "):
+		case strings.HasPrefix(line, "npm error ") || strings.HasPrefix(line, "E: "):
+			said = append(said, strings.TrimPrefix(line, "npm error "))
+		default:
+			rest = append(rest, line)
+		}
 	}
-	return strings.ToValidUTF8(s, "")
+	if said == nil {
+		said = rest
+	}
+	const most = 300
+	text := strings.Join(said, "; ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return fmt.Sprintf("%s: %v: %s", e.program, e.err, text)
+}
+
+func (e *programError) Unwrap() error { return e.err }
+
+// silent reports whether the program failed since a registry did not answer.
+func (e *programError) silent() bool {
+	return slices.ContainsFunc(silences, func(s string) bool { return strings.Contains(e.output, s) })
 }
 
 const tries = 3
@@ -299,7 +359,7 @@ func retry(ctx context.Context, do func() error) error {
 		switch {
 		case err == nil:
 			return nil
-		case !silent(err):
+		case !isSilent(err):
 			return fmt.Errorf("not available: %w", err)
 		case n == tries:
 			return fmt.Errorf("%s %w", unreachablePrefix, err)
@@ -317,8 +377,8 @@ const unreachablePrefix = "registry unreachable:"
 
 func unreachable(err error) bool { return strings.HasPrefix(err.Error(), unreachablePrefix) }
 
-// silence are the words of npm, apt and go for a registry that does not answer.
-var silence = []string{
+// silences are the words of npm, apt and go for a registry that does not answer.
+var silences = []string{
 	"ENOTFOUND", "EAI_AGAIN", "ETIMEDOUT", "ECONNREFUSED", "ECONNRESET", "ENETUNREACH", "EHOSTUNREACH", "ERR_SOCKET_TIMEOUT",
 	"socket hang up", "network request", "E429", "E500", "E502", "E503", "E504",
 	"Could not resolve", "Temporary failure", "Could not connect", "Connection failed", "Connection timed out",
@@ -326,7 +386,7 @@ var silence = []string{
 	"unexpected EOF", "429 Too Many Requests", "500 Internal Server Error", "502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout",
 }
 
-func silent(err error) bool {
-	text := err.Error()
-	return slices.ContainsFunc(silence, func(s string) bool { return strings.Contains(text, s) })
+func isSilent(err error) bool {
+	e, ok := errors.AsType[*programError](err)
+	return ok && e.silent()
 }

@@ -65,7 +65,7 @@ func TestRetryRepeatsOnlyWhileTheRegistryIsSilent(t *testing.T) {
 				err := retry(t.Context(), func() error {
 					calls++
 					if text := tt.errs[calls-1]; text != "" {
-						return errors.New(text)
+						return &programError{program: "npm install", err: errors.New("exit status 1"), output: text}
 					}
 					return nil
 				})
@@ -79,6 +79,22 @@ func TestRetryRepeatsOnlyWhileTheRegistryIsSilent(t *testing.T) {
 					t.Errorf("retry = %v, want %q…", err, tt.prefix)
 				}
 			})
+		})
+	}
+}
+
+func TestErrorsTellTheCauseAndNotTheProgress(t *testing.T) {
+	tests := []struct{ name, output, want string }{
+		{"npm", "added 1\nnpm error code E404\nnpm error 404 Not Found\n", "p: exit status 1: code E404; 404 Not Found"},
+		{"apt", "Reading lists\nE: Unable to locate package x\n", "p: exit status 1: E: Unable to locate package x"},
+		{"go", "go: downloading a v1\na.go:1: b: 403 Forbidden\n", "p: exit status 1: a.go:1: b: 403 Forbidden"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := &programError{program: "p", err: errors.New("exit status 1"), output: tt.output}
+			if e.Error() != tt.want {
+				t.Errorf("Error = %q, want %q", e, tt.want)
+			}
 		})
 	}
 }
@@ -99,62 +115,88 @@ func fakeNPM(t *testing.T, script string) {
 
 func TestInstalledFolderIsMarkedAndLeftAlone(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
-	fakeNPM(t, `echo "$@" >> `+count+`; mkdir node_modules`)
-	dir := filepath.Join(t.TempDir(), "suite")
-	for range 2 {
-		if err := npmInstall(t.Context(), dir, []string{"pkg@1"}); err != nil {
-			t.Fatal(err)
+	fakeNPM(t, `echo "$@" >> `+count+`; mkdir -p node_modules/pkg`)
+	root := t.TempDir()
+	for _, version := range []string{"pkg@1", "pkg@1", "pkg@2"} {
+		var r report
+		npmAll(t.Context(), root, []entry{{"suite", []string{version}}}, &r)
+		if len(r.lines) != 0 {
+			t.Fatalf("report = %q, want none", r.lines)
+		}
+		if mark := read(t, filepath.Join(root, "suite", ".installed")); mark != "suite "+version+"\n" {
+			t.Errorf("mark = %q, want the manifest's line with %s", mark, version)
 		}
 	}
-	calls := read(t, count)
-	if strings.Count(calls, "\n") != 1 || !strings.HasPrefix(calls, "install --ignore-scripts ") || !strings.HasSuffix(calls, " pkg@1\n") {
-		t.Errorf("npm was called with %q, want one install without scripts", calls)
+	calls := strings.Split(strings.TrimSpace(read(t, count)), "\n")
+	if len(calls) != 2 || !strings.HasPrefix(calls[0], "install --ignore-scripts ") || !strings.HasSuffix(calls[0], " pkg@1") {
+		t.Errorf("npm was called with %q, want one install per version, without scripts", calls)
 	}
-	if mark := read(t, filepath.Join(dir, ".installed")); mark != "suite pkg@1\n" {
-		t.Errorf("mark = %q, want the manifest's line", mark)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
+	if _, err := os.Stat(filepath.Join(root, "suite", "node_modules")); err != nil {
 		t.Error(err)
-	}
-	if err := npmInstall(t.Context(), dir, []string{"pkg@2"}); err != nil {
-		t.Fatal(err)
-	}
-	if mark := read(t, filepath.Join(dir, ".installed")); mark != "suite pkg@2\n" {
-		t.Errorf("mark = %q after a new version, want it renewed", mark)
 	}
 }
 
 func TestFailedInstallLeavesNoHalfFolder(t *testing.T) {
-	fakeNPM(t, `mkdir node_modules; echo "npm error code E404" >&2; exit 1`)
-	dir := filepath.Join(t.TempDir(), "suite")
-	err := npmInstall(t.Context(), dir, []string{"pkg@1"})
-	if err == nil || !strings.HasPrefix(err.Error(), "not available: ") || !strings.Contains(err.Error(), "E404") {
-		t.Errorf("npmInstall = %v, want not available with npm's words", err)
+	fakeNPM(t, `mkdir -p node_modules/pkg; echo "npm error code E404" >&2; exit 1`)
+	root := t.TempDir()
+	var r report
+	npmAll(t.Context(), root, []entry{{"suite", []string{"pkg@1"}}}, &r)
+	if got := strings.Join(r.lines, "\n"); !strings.HasPrefix(got, "suite\tnot available: ") || !strings.Contains(got, "E404") {
+		t.Errorf("report = %q, want not available with npm's words", got)
 	}
-	left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "*"))
-	if len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(root, "*")); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
-func TestSilentRegistryIsRememberedUntilASuccess(t *testing.T) {
+func TestSilentRegistryIsAskedForOnePackageOnlyAndRememberedUntilASuccess(t *testing.T) {
 	defer func(d time.Duration) { pause = d }(pause)
 	pause = 0
-	dir := filepath.Join(t.TempDir(), "suite")
-	fakeNPM(t, `echo "npm error code ECONNREFUSED"; exit 1`)
-	err := npmInstall(t.Context(), dir, []string{"pkg@1"})
-	if err == nil || !strings.HasPrefix(err.Error(), "registry unreachable: ") {
-		t.Errorf("npmInstall = %v, want registry unreachable", err)
+	count := filepath.Join(t.TempDir(), "count")
+	fakeNPM(t, `echo x >> `+count+`; echo "npm error code ECONNREFUSED"; exit 1`)
+	root := t.TempDir()
+	entries := []entry{{"one", []string{"a@1"}}, {"two", []string{"b@1"}}}
+	var r report
+	npmAll(t.Context(), root, entries, &r)
+	if calls := strings.Count(read(t, count), "x"); calls != tries {
+		t.Errorf("npm was started %d times, want %d", calls, tries)
 	}
-	if mark := read(t, filepath.Join(dir, ".unreachable")); !strings.Contains(mark, "ECONNREFUSED") {
-		t.Errorf("mark = %q, want npm's words", mark)
+	if len(r.lines) != 2 {
+		t.Errorf("report = %q, want both packages", r.lines)
 	}
-	fakeNPM(t, `mkdir node_modules`)
-	if err := npmInstall(t.Context(), dir, []string{"pkg@1"}); err != nil {
-		t.Fatal(err)
+	for _, e := range entries {
+		mark := read(t, filepath.Join(root, e.dir, ".unreachable"))
+		if !strings.HasPrefix(mark, "registry unreachable: ") || !strings.Contains(mark, "ECONNREFUSED") {
+			t.Errorf("mark of %s = %q, want npm's words", e.dir, mark)
+		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, ".unreachable")); !errors.Is(err, os.ErrNotExist) {
+	fakeNPM(t, `mkdir -p node_modules/pkg`)
+	r = report{}
+	npmAll(t.Context(), root, entries, &r)
+	if len(r.lines) != 0 {
+		t.Errorf("report = %q after the registry answered, want none", r.lines)
+	}
+	if _, err := os.Stat(filepath.Join(root, "one", ".unreachable")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the mark of a silent registry outlived a success: %v", err)
+	}
+}
+
+func TestOptionalPackagesThatDidNotComeAreNotTakenForInstalled(t *testing.T) {
+	defer func(d time.Duration) { pause = d }(pause)
+	pause = 0
+	fakeNPM(t, `[ "$1" = view ] || exit 0; echo "npm error code ECONNREFUSED"; exit 1`)
+	root := t.TempDir()
+	entries := []entry{{"node", []string{"node-x@1", "--save-optional"}}}
+	var r report
+	npmAll(t.Context(), root, entries, &r)
+	if len(r.lines) != 1 || !strings.HasPrefix(r.lines[0], "node\tregistry unreachable: ") {
+		t.Errorf("report = %q, want node: registry unreachable", r.lines)
+	}
+	fakeNPM(t, `exit 0`) // it answers, and has nothing for this machine
+	r = report{}
+	npmAll(t.Context(), root, entries, &r)
+	if len(r.lines) != 0 || !installed(filepath.Join(root, "node"), entries[0]) {
+		t.Errorf("report = %q, want nothing missing and the folder marked", r.lines)
 	}
 }
 
