@@ -203,7 +203,7 @@ func readTable(p pair, name string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read socket table: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		// sl local remote state queues timer retransmits uid timeout inode …

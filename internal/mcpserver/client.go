@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"strings"
@@ -151,22 +152,18 @@ func (c *Client) call(ctx context.Context, method, name string, params map[strin
 	id := c.nextID.Add(1)
 	meta := c.meta
 	if c.opts.Progress != nil && method == "tools/call" {
-		meta = map[string]any{"progressToken": id}
-		for k, v := range c.meta {
-			meta[k] = v
-		}
+		meta = maps.Clone(c.meta)
+		meta["progressToken"] = id
 	}
 	all := map[string]any{"_meta": meta}
-	for k, v := range params {
-		all[k] = v
-	}
+	maps.Copy(all, params)
 	body, err := tool.Encode(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": all})
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says all there is to say
+		return nil, err
 	}
 	h := req.Header
 	h.Set("Content-Type", "application/json")
@@ -181,9 +178,9 @@ func (c *Client) call(ctx context.Context, method, name string, params map[strin
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says all there is to say
+		return nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // only read
+	defer res.Body.Close()
 	return c.readAnswer(res)
 }
 

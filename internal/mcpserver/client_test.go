@@ -123,8 +123,13 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 	}))
 	defer other.Close()
 	for _, tt := range []struct{ url, want string }{
-		{url, "401"}, {other.URL, "hello"}, {other.URL + "/away", "307"}, {other.URL + "/cut", "before it answered"},
-		{other.URL + "/bad", "read answer"}, {"http://127.0.0.1:1/mcp", "refused"}, {"::", "parse"},
+		{url, "401"},
+		{other.URL, "hello"},
+		{other.URL + "/away", "307"},
+		{other.URL + "/cut", "before it answered"},
+		{other.URL + "/bad", "read answer"},
+		{"http://127.0.0.1:1/mcp", "refused"},
+		{"::", "parse"},
 	} {
 		_, err := mcpserver.Dial(t.Context(), tt.url, mcpserver.DialOptions{})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {

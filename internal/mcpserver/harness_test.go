@@ -255,7 +255,7 @@ func (r *rig) stdio(t testing.TB, ctx context.Context) *pipe {
 	}()
 	t.Cleanup(func() {
 		inW.Close()
-		for range p.lines { //nolint:revive // drain
+		for range p.lines {
 		}
 	})
 	return p
@@ -344,6 +344,16 @@ func do(t testing.TB, method, url, body string, header ...string) (int, string, 
 		t.Fatalf("%s %s: %v", method, url, err)
 	}
 	return res.StatusCode, string(data), res.Header
+}
+
+// head is do without the body, which may be a stream that does not end.
+func head(t testing.TB, method, url, body string, header ...string) (int, http.Header) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	res := start(t, ctx, method, url, body, header...)
+	defer res.Body.Close()
+	return res.StatusCode, res.Header
 }
 
 // client has no idle connections to leak.

@@ -128,18 +128,18 @@ const (
 func (s *Server) postModern(w *streamWriter, r *http.Request, p *post) {
 	sess := s.newSession(r.Context(), s.scopeOf(r), "http")
 	defer sess.cancel(nil)
-	ctx, stop := untilGone(r)
+	r, stop := untilGone(r)
 	defer stop()
-	p.ctx = ctx
+	p.ctx = r.Context()
 	defer sess.addPost(r.Header, p)()
-	s.modern.ServeHTTP(w, r.WithContext(sess.within(ctx)))
+	s.modern.ServeHTTP(w, r.WithContext(sess.within(r.Context())))
 }
 
-// untilGone returns a context that is cancelled when the client gives r up, but
-// not when the handler of r returns.
-func untilGone(r *http.Request) (context.Context, func() bool) {
+// untilGone returns r with a context that is cancelled when the client gives it
+// up, but not when its handler returns.
+func untilGone(r *http.Request) (*http.Request, func() bool) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
-	return ctx, context.AfterFunc(r.Context(), func() { cancel(errGone) })
+	return r.WithContext(ctx), context.AfterFunc(r.Context(), func() { cancel(errGone) })
 }
 
 // postSession serves a message of a session, or the one that begins it.
@@ -172,9 +172,9 @@ func (s *Server) postSession(w *streamWriter, r *http.Request, p *post, req *jso
 	defer sess.leave(true)
 	// A tool may close its own stream to answer on a later one: then ServeHTTP
 	// returns by itself and the call goes on.
-	ctx, stop := untilGone(r)
+	r, stop := untilGone(r)
 	defer stop()
-	p.ctx = ctx
+	p.ctx = r.Context()
 	defer sess.addPost(r.Header, p)()
 	s.old.ServeHTTP(w, r)
 }

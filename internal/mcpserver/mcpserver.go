@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -219,35 +218,27 @@ func (s *Server) SetTools(set *tool.Set) {
 	defer s.changing.Unlock()
 	next := newOffer(set)
 	before := s.tools.Swap(next)
-	if before == nil {
+	first := before == nil
+	if first {
 		before = &offer{}
 	}
 	// The SDK announces a change whenever a tool is added or removed.
+	changed := false
 	for name, text := range next.texts {
 		if before.texts[name] != text {
 			s.mcp.AddTool(&mcp.Tool{Name: name, InputSchema: anyInput}, s.handleTool)
+			changed = true
 		}
 	}
-	var gone []string
 	for name := range before.texts {
 		if _, ok := next.texts[name]; !ok {
-			gone = append(gone, name)
+			s.mcp.RemoveTools(name)
+			changed = true
 		}
 	}
-	slices.Sort(gone)
-	s.mcp.RemoveTools(gone...)
-	if len(before.texts) > 0 && (len(gone) > 0 || !sameTexts(before, next)) {
+	if changed && !first {
 		s.opts.Bus.Publish(event.Event{Kind: event.ToolsChanged})
 	}
-}
-
-func sameTexts(a, b *offer) bool {
-	for name, text := range b.texts {
-		if a.texts[name] != text {
-			return false
-		}
-	}
-	return true
 }
 
 // quiet hands the SDK's log lines on as debug lines: what it calls an error is
@@ -260,7 +251,7 @@ func (q quiet) Enabled(ctx context.Context, _ slog.Level) bool {
 
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = slog.LevelDebug
-	return q.to.Handle(ctx, r) //nolint:wrapcheck // a handler hands on
+	return q.to.Handle(ctx, r)
 }
 
 func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.to.WithAttrs(attrs)} }

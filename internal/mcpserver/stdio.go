@@ -40,7 +40,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 			default:
 			}
 		}
-		return err //nolint:wrapcheck // the SDK wraps it
+		return err
 	})
 	sdk, err := s.mcp.Connect(sess.within(context.WithoutCancel(ctx)), l, nil)
 	if err != nil {
@@ -110,7 +110,7 @@ func readLine(r *bufio.Reader, limit int64) (line []byte, long bool, err error) 
 			}
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, long, err //nolint:wrapcheck // the reader's own error
+			return line, long, err
 		}
 	}
 }

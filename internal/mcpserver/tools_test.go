@@ -472,9 +472,21 @@ func TestRootPath(t *testing.T) {
 		windows bool
 		want    string
 	}{
-		{"file:///a/b", false, "/a/b"}, {"file:///a/%C3%BC", false, "/a/ü"}, {"file://localhost/a/", false, "/a"}, {"file:///", false, "/"},
-		{"file://host/a", false, ""}, {"http://a/b", false, ""}, {"file:", false, ""}, {"/a", false, ""}, {"file:///a%00b", false, ""}, {"%", false, ""}, {"file:a/b", false, ""},
-		{"file:///C:/x/y", true, `C:\x\y`}, {"file:///c%3A/x", true, `c:\x`}, {"file:///x", true, ""}, {"file:///", true, ""},
+		{"file:///a/b", false, "/a/b"},
+		{"file:///a/%C3%BC", false, "/a/ü"},
+		{"file://localhost/a/", false, "/a"},
+		{"file:///", false, "/"},
+		{"file://host/a", false, ""},
+		{"http://a/b", false, ""},
+		{"file:", false, ""},
+		{"/a", false, ""},
+		{"file:///a%00b", false, ""},
+		{"%", false, ""},
+		{"file:a/b", false, ""},
+		{"file:///C:/x/y", true, `C:\x\y`},
+		{"file:///c%3A/x", true, `c:\x`},
+		{"file:///x", true, ""},
+		{"file:///", true, ""},
 	} {
 		got, ok := rootPath(tt.uri, tt.windows)
 		if ok != (tt.want != "") || ok && got != tt.want {

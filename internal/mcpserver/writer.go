@@ -89,9 +89,9 @@ func (w *streamWriter) Write(b []byte) (int, error) {
 	if w.rewrite && !strings.HasPrefix(w.header.Get("Content-Type"), eventStream) {
 		// One JSON message, too late for its own status: it becomes an event.
 		n, err := w.to.Write(appendEvent(nil, b))
-		return min(n, len(b)), err //nolint:wrapcheck // a writer hands on
+		return min(n, len(b)), err
 	}
-	return w.to.Write(b) //nolint:wrapcheck // a writer hands on
+	return w.to.Write(b)
 }
 
 // FlushError is found by http.ResponseController.
@@ -99,7 +99,7 @@ func (w *streamWriter) FlushError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sendHeaderLocked(http.StatusOK)
-	return http.NewResponseController(w.to).Flush() //nolint:wrapcheck // a writer hands on
+	return http.NewResponseController(w.to).Flush()
 }
 
 // close ends the company. Nothing is written afterwards.
