@@ -17,12 +17,14 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys/opendir"
 )
 
 var (
 	// ErrNotRegular is returned for a directory, pipe, device or socket where a
 	// regular file is needed.
-	ErrNotRegular = errors.New("not a regular file")
+	ErrNotRegular = opendir.ErrNotRegular
 	// ErrTooLarge is returned for a file over the given bound.
 	ErrTooLarge = errors.New("file is too large")
 )

@@ -51,7 +51,7 @@ var here = Map{
 			"schema", "tool", "pattern", "shellast", "access",
 			"files/diff", "files/patch", "search/ignore", "search/linematch", "policy", "config/document",
 		}},
-		{Name: "system", Packages: []string{"fsys/opendir", "fsys", "watch", "localsock", "shell/proc", "shell/sandbox", "daemon/osservice"}},
+		{Name: "system", Packages: []string{"fsys/opendir", "fsys/commit", "fsys", "watch", "localsock", "shell/proc", "shell/sandbox", "daemon/osservice"}},
 		{Name: "state", Packages: []string{
 			"history", "config", "alias", "files/lock", "files/lock/etcdlock",
 			"search/trigram", "shell/job", "audit", "metrics",
