@@ -49,7 +49,7 @@ var here = Map{
 		{Name: "vocabulary", Pure: true, Packages: []string{"fault", "caller", "event", "health"}},
 		{Name: "pure", Pure: true, Packages: []string{
 			"schema", "tool", "pattern", "shellast", "access",
-			"files/diff", "files/patch", "search/ignore", "search/linematch", "policy", "config/document",
+			"files/diff", "files/patch", "files/encoding", "search/ignore", "search/linematch", "policy", "config/document",
 		}},
 		{Name: "system", Packages: []string{"fsys/opendir", "fsys/commit", "fsys", "watch", "localsock", "shell/proc", "shell/sandbox", "daemon/osservice"}},
 		{Name: "state", Packages: []string{
@@ -79,7 +79,7 @@ var here = Map{
 		{"go.etcd.io/etcd", []string{"files/lock/etcdlock"}},
 		{"github.com/oklog/ulid/v2", []string{"shell/job"}},
 		{"github.com/prometheus/client_golang", []string{"metrics"}},
-		{"golang.org/x/text", []string{"fsys", "files"}},
+		{"golang.org/x/text", []string{"files/encoding", "fsys", "files"}},
 		{"github.com/spf13/cobra", []string{"cli"}},
 		{"github.com/spf13/pflag", []string{"cli"}},
 		{"golang.org/x/term", []string{"cli"}},
