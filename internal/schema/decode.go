@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -167,7 +168,7 @@ func (v *value) decodeString(raw json.RawMessage, dst reflect.Value, at string) 
 	if !ok {
 		return problem(at, "holds half of a surrogate pair, which is not a character")
 	}
-	if t, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if t, ok := reflect.TypeAssert[encoding.TextUnmarshaler](dst.Addr()); ok {
 		if err := t.UnmarshalText([]byte(s)); err != nil {
 			return problem(at, "%v", err)
 		}
@@ -185,13 +186,7 @@ func (v *value) decodeString(raw json.RawMessage, dst reflect.Value, at string) 
 			return problem(at, "must have at most %d characters, not %d", *v.maxLength, n)
 		}
 	}
-	if v.enum != nil {
-		for _, e := range v.enum {
-			if e == s {
-				dst.SetString(s)
-				return nil
-			}
-		}
+	if v.enum != nil && !slices.Contains(v.enum, s) {
 		return problem(at, "must be one of %s, not %q", strings.Join(v.enum, ", "), clip(s))
 	}
 	dst.SetString(s)

@@ -178,10 +178,8 @@ func objectOf(t reflect.Type, seen []reflect.Type) (*object, error) {
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%s is not a struct", t)
 	}
-	for _, s := range seen {
-		if s == t {
-			return nil, fmt.Errorf("%s contains itself", t)
-		}
+	if slices.Contains(seen, t) {
+		return nil, fmt.Errorf("%s contains itself", t)
 	}
 	seen = append(seen, t)
 	o := &object{byName: make(map[string]*property)}

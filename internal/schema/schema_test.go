@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"reflect"
 	"strings"
@@ -145,7 +146,7 @@ func TestDecodeRefusesWithPlaceAndAdvice(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var got order
 			err := s.Decode(json.RawMessage(tc.in), &got)
-			p, ok := err.(*schema.Problem)
+			p, ok := errors.AsType[*schema.Problem](err)
 			if !ok {
 				t.Fatalf("Decode = %v, want a *Problem", err)
 			}

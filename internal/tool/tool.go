@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 
@@ -189,9 +190,7 @@ func Failure(e *fault.Error) Envelope {
 	if e.Path != "" {
 		env.Path = &e.Path
 	}
-	for k, v := range e.Details {
-		env.Details[k] = v
-	}
+	maps.Copy(env.Details, e.Details)
 	if _, ok := env.Details["next"]; !ok {
 		env.Details["next"] = fault.Describe(e.Code).Next
 	}
