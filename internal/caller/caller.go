@@ -37,7 +37,8 @@ type Ask struct {
 	// Progress reports how far a call is. total <= 0 means unknown. It never
 	// blocks for long and is a no-op when the client did not ask for progress.
 	Progress func(ctx context.Context, done, total float64, message string)
-	// Roots returns the directories the client offers, as absolute paths.
+	// Roots returns the directories the client offers, as absolute paths. Like
+	// Elicit it may return a *NeedInput error.
 	Roots func(ctx context.Context) ([]string, error)
 	// Elicit asks the person at the client. It returns a *NeedInput error when
 	// the protocol wants the call to be repeated with the answer: a handler

@@ -221,7 +221,7 @@ func TestShutdownLeavesAStubbornHandlerBehind(t *testing.T) {
 
 func TestDeleteDoesNotWaitForAStubbornHandler(t *testing.T) {
 	r := newRig(t)
-	r.headerDelay = time.Millisecond
+	r.headerDelay, r.stopGrace = time.Millisecond, time.Hour
 	base, _ := r.serve(t)
 	id := openSession(t, base)
 	res := start(t, t.Context(), "POST", base+"/mcp", callLine(1, "stubborn", `{}`), "Mcp-Session-Id", id)
@@ -309,6 +309,17 @@ func TestCallUnderWayKeepsItsSession(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		<-r.gone
 	})
+}
+
+func TestNoSessionBeginsOnceTheServerStops(t *testing.T) {
+	r := newRig(t)
+	sc := newScope()
+	sess := r.newSession(t.Context(), sc, "http")
+	sc.stop(errShutdown)
+	if sess.begin(nil, "key") || r.Sessions() != 0 {
+		t.Error("a session began in a scope that had stopped")
+	}
+	<-sc.empty
 }
 
 func TestFailedInitializeLeavesNoSession(t *testing.T) {

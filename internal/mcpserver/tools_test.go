@@ -357,6 +357,10 @@ func TestInitializeWithAVersionThatHasNone(t *testing.T) {
 	if m := p.next(); !strings.Contains(string(m.Result), `{"said":"/r cannot ask cannot ask"}`) {
 		t.Errorf("confirm = %s", m.Result)
 	}
+	p.send(callLine(3, "confirm", "{}")) // the roots are known now
+	if m := p.next(); !strings.Contains(string(m.Result), `{"said":"/r cannot ask cannot ask"}`) {
+		t.Errorf("second confirm = %+v", m)
+	}
 }
 
 func TestRequestStateOfAnotherCallIsRefused(t *testing.T) {
