@@ -138,8 +138,12 @@ func TestReplaceWantsTheBase(t *testing.T) {
 	p := resolve(t, b, "f")
 	sumOnly := fsys.Content{Sum: sha256.Sum256([]byte("base"))}
 	for _, wrong := range []fsys.Content{
-		fsys.ContentOf([]byte("other")), fsys.ContentOf([]byte("bas")), fsys.ContentOf([]byte("base+")), fsys.ContentOf(nil),
-		fsys.ContentOf([]byte{}), {Sum: sha256.Sum256([]byte("other"))},
+		fsys.ContentOf([]byte("other")),
+		fsys.ContentOf([]byte("bas")),
+		fsys.ContentOf([]byte("base+")),
+		fsys.ContentOf(nil),
+		fsys.ContentOf([]byte{}),
+		{Sum: sha256.Sum256([]byte("other"))},
 	} {
 		if err := p.Replace([]byte("new"), wrong, full); !errors.Is(err, fsys.ErrChanged) {
 			t.Errorf("Replace = %v, want ErrChanged", err)

@@ -119,16 +119,10 @@ func Create(dir *opendir.Dir, name string, data []byte, perm fs.FileMode, s Sync
 	}
 	err = step("create.sync", func() error { return s.dir(dir) })
 	if err != nil {
-		retract(dir, name, t.stamp)
+		t.pin.retract(dir, name)
 	}
+	t.done()
 	return err
-}
-
-// retract removes what was just put there, if it still is what stands there.
-func retract(dir *opendir.Dir, name string, placed opendir.Stamp) {
-	if now, err := dir.Stat(name); err == nil && now.Stamp.SameFile(placed) {
-		_ = RemoveTree(dir, name)
-	}
 }
 
 // Replace puts data in the place of the regular file name if that holds base,
@@ -181,6 +175,7 @@ func Replace(dir *opendir.Dir, name string, data []byte, base Content, perm fs.F
 	if err != nil {
 		t.drop()
 	}
+	t.done()
 	return changed(err)
 }
 

@@ -13,10 +13,10 @@ import (
 
 // draft is a temp file on its way to a name beside it.
 type draft struct {
-	dir   *opendir.Dir
-	name  string
-	stamp opendir.Stamp // of the written file
-	kept  bool          // the temp name holds what is not ours to remove
+	dir  *opendir.Dir
+	name string
+	pin  pinned // the written file
+	kept bool   // the temp name holds what is not ours to remove
 }
 
 // drafted writes a temp file in dir for target. old, if not nil, is the file it
@@ -48,13 +48,11 @@ func drafted(op string, dir *opendir.Dir, target string, data []byte, expected *
 	if err == nil {
 		err = step(op+".flush", func() error { return s.file(f) })
 	}
-	if err == nil {
-		var info opendir.Info
-		info, err = f.Stat()
-		t.stamp = info.Stamp
-	}
 	if closing := f.Finish(); err == nil {
 		err = closing
+	}
+	if err == nil {
+		t.pin, err = pin(dir, t.name)
 	}
 	if err != nil {
 		t.drop()
@@ -63,9 +61,46 @@ func drafted(op string, dir *opendir.Dir, target string, data []byte, expected *
 	return t, nil
 }
 
+// drop removes the draft.
 func (t *draft) drop() {
 	if !t.kept {
 		_ = t.dir.Remove(t.name) // the first error is the one that explains
+	}
+	t.done()
+}
+
+// done ends the use of a draft that is in its place.
+func (t *draft) done() { t.pin.close() }
+
+// pinned is a file that can be told from all others as long as it is held.
+type pinned struct {
+	file  *opendir.File
+	stamp opendir.Stamp
+}
+
+func pin(dir *opendir.Dir, name string) (pinned, error) {
+	f, err := dir.Pin(name)
+	if err != nil {
+		return pinned{}, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return pinned{}, err
+	}
+	return pinned{file: f, stamp: info.Stamp}, nil
+}
+
+func (p pinned) close() {
+	if p.file != nil {
+		p.file.Close()
+	}
+}
+
+// retract removes what was just put there, if it still is what stands there.
+func (p pinned) retract(dir *opendir.Dir, name string) {
+	if now, err := dir.Stat(name); err == nil && now.Stamp.SameFile(p.stamp) {
+		_ = RemoveTree(dir, name)
 	}
 }
 
@@ -103,12 +138,13 @@ func (t *draft) swap(name string, w *watched, s Sync) error {
 // comes out instead of the draft: it is the newest and goes back at once, and so
 // on until what comes out is what was put there last. Only that may go.
 func (t *draft) giveBack(name string) error {
-	put := t.stamp
+	put := t.pin
 	for range 1000 {
-		out, err := t.dir.Stat(t.name)
+		next, err := pin(t.dir, t.name)
 		if err != nil {
 			return err
 		}
+		defer next.close() // few: it takes somebody who saves within microseconds
 		err = t.dir.Exchange(t.name, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = t.dir.RenameNew(t.name, t.dir, name)
@@ -122,14 +158,14 @@ func (t *draft) giveBack(name string) error {
 		if err != nil {
 			return rescue(t.dir, t.name, name, err)
 		}
-		now, err := t.dir.Stat(t.name)
+		out, err := t.dir.Stat(t.name)
 		if err != nil {
 			return err
 		}
-		if now.Stamp.SameFile(put) {
+		if out.Stamp.SameFile(put.stamp) {
 			return nil
 		}
-		put = out.Stamp
+		put = next
 	}
 	return rescue(t.dir, t.name, name, ErrChanged)
 }
@@ -215,10 +251,19 @@ func (w *watched) check(dir *opendir.Dir, name string) error {
 	if err != nil {
 		return err
 	}
-	same := now.Stamp.SameFile(w.stamp) || now.Stamp.Ino == 0
-	if same {
-		same, err = w.want.is(w.file)
+	f := w.file
+	if !now.Stamp.SameFile(w.stamp) {
+		// Somebody else's file, or ours with a new number, as some file systems
+		// give when it is first touched. Its bytes tell.
+		if f, err = dir.Open(name); err != nil {
+			return fmt.Errorf("%w: %w", ErrChanged, err)
+		}
+		defer f.Close()
+		if _, err := f.Regular(); err != nil {
+			return fmt.Errorf("%w: %w", ErrChanged, err)
+		}
 	}
+	same, err := w.want.is(f)
 	switch {
 	case err != nil:
 		return err

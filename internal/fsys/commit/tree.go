@@ -62,12 +62,13 @@ func place(from *opendir.Dir, name string, to *opendir.Dir, toName string, overw
 func moveAcross(from *opendir.Dir, name string, to *opendir.Dir, toName string, overwrite bool, s Sync) error {
 	c := copier{sync: s, seen: make(Seen)}
 	placed, err := c.to(from, name, to, toName, overwrite)
+	defer placed.close()
 	if err != nil {
 		return err
 	}
 	err = RemoveAll(from, name, c.seen, s)
 	if errors.Is(err, ErrChanged) && !overwrite {
-		retract(to, toName, placed)
+		placed.retract(to, toName)
 	}
 	return err
 }
@@ -87,32 +88,32 @@ func Copy(from *opendir.Dir, name string, to *opendir.Dir, toName string, overwr
 	if there, err := to.Stat(toName); err == nil && there.Stamp.SameFile(info.Stamp) {
 		return fs.ErrExist
 	}
-	c := copier{sync: s, seen: make(Seen)}
-	_, err = c.to(from, name, to, toName, overwrite)
+	c := copier{sync: s, seen: make(Seen), onlyFile: true}
+	placed, err := c.to(from, name, to, toName, overwrite)
+	placed.close()
 	return err
 }
 
 type copier struct {
-	sync Sync
-	seen Seen
+	sync     Sync
+	seen     Seen
+	onlyFile bool // what is no regular file is an error
 }
 
-// to copies whatever name is, durably, and returns the stamp of what stands at
-// toName then.
-func (c *copier) to(from *opendir.Dir, name string, to *opendir.Dir, toName string, overwrite bool) (opendir.Stamp, error) {
+// to copies whatever name is, durably, and returns what stands at toName then.
+func (c *copier) to(from *opendir.Dir, name string, to *opendir.Dir, toName string, overwrite bool) (copied pinned, err error) {
 	if there, err := to.Stat(toName); err == nil {
 		switch {
 		case !overwrite:
-			return opendir.Stamp{}, fs.ErrExist
+			return pinned{}, fs.ErrExist
 		case there.Kind == opendir.Directory:
-			return opendir.Stamp{}, opendir.ErrIsDirectory
+			return pinned{}, opendir.ErrIsDirectory
 		}
 	}
 	temp := tempName(toName, noTag, noTag)
-	err := c.any(from, name, to, temp, ".", 0)
-	var copied opendir.Info
+	err = c.any(from, name, to, temp, ".", 0)
 	if err == nil {
-		copied, err = to.Stat(temp)
+		copied, err = pin(to, temp)
 	}
 	if err == nil {
 		err = step("copy.place", func() error {
@@ -124,19 +125,23 @@ func (c *copier) to(from *opendir.Dir, name string, to *opendir.Dir, toName stri
 	}
 	if err != nil {
 		_ = RemoveTree(to, temp)
-		return opendir.Stamp{}, err
+		copied.close()
+		return pinned{}, err
 	}
 	err = step("copy.sync", func() error { return c.sync.dir(to) })
 	if err != nil && !overwrite {
-		retract(to, toName, copied.Stamp)
+		copied.retract(to, toName)
 	}
-	return copied.Stamp, err
+	return copied, err
 }
 
 func (c *copier) any(from *opendir.Dir, name string, to *opendir.Dir, as, rel string, depth int) error {
 	info, err := from.Stat(name)
 	if err != nil {
 		return err
+	}
+	if c.onlyFile && info.Kind != opendir.Regular {
+		return opendir.ErrNotRegular
 	}
 	c.seen[rel] = info.Stamp
 	switch info.Kind {
@@ -256,11 +261,23 @@ func resemble(dir *opendir.Dir, name string, likeDir *opendir.Dir, like string) 
 // RemoveAll removes name and everything in it, in one step for who looks at it,
 // if all of it was seen and is still as it was, else ErrChanged and it stays.
 // Only an error while what has disappeared is being deleted, such as a directory
-// without permission, leaves a part of it: that stands where it stood.
+// without permission, leaves a part of it: that stands where it stood. Layered
+// file systems, as in containers, do not rename a directory of a lower layer: it
+// is deleted where it stands.
 func RemoveAll(dir *opendir.Dir, name string, seen Seen, s Sync) error {
-	return aside(dir, name, tempName(name, noTag, noTag), s,
+	err := aside(dir, name, tempName(name, noTag, noTag), s,
 		func(temp string) error { return seen.unchanged(dir, temp, ".") },
 		func(temp string) error { return RemoveTree(dir, temp) })
+	if !errors.Is(err, syscall.EXDEV) {
+		return err
+	}
+	if err := seen.unchanged(dir, name, "."); err != nil {
+		return err
+	}
+	if err := RemoveTree(dir, name); err != nil {
+		return err
+	}
+	return s.dir(dir)
 }
 
 // unchanged returns ErrChanged if name, or anything in it, is not as it was seen.

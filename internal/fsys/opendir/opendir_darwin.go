@@ -10,6 +10,9 @@ import (
 // searchFlags open a directory only to reach what is in it.
 const searchFlags = unix.O_SEARCH | unix.O_DIRECTORY
 
+// pinFlags open anything, a link too, without using it.
+const pinFlags = unix.O_EVTONLY | unix.O_SYMLINK | unix.O_NONBLOCK
+
 func openBeneath(fd int, rel string, flags int) (int, error) { return openSteps(fd, rel, flags) }
 
 func statBeneath(fd int, rel string) (Info, error) { return statSteps(fd, rel) }

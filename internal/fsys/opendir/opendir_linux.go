@@ -12,6 +12,9 @@ import (
 // searchFlags open a directory only to reach what is in it.
 const searchFlags = unix.O_PATH | unix.O_DIRECTORY
 
+// pinFlags open anything, a link too, without using it.
+const pinFlags = unix.O_PATH
+
 var hasOpenat2 = sync.OnceValue(func() bool {
 	// An absolute name is not beneath anything: it says so if it understands.
 	_, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: beneath})
@@ -20,13 +23,14 @@ var hasOpenat2 = sync.OnceValue(func() bool {
 
 // lacking are calls that old kernels, some containers and some file systems do
 // not have.
-var lacking struct{ openat2, renameat2 atomic.Bool }
+var lacking struct{ openat2, renameat2, leases atomic.Bool }
 
 // PretendLacking makes a test see a system without these calls, until undo.
-func PretendLacking(openat2, renameat2 bool) (undo func()) {
+func PretendLacking(openat2, renameat2, leases bool) (undo func()) {
 	lacking.openat2.Store(openat2)
 	lacking.renameat2.Store(renameat2)
-	return func() { PretendLacking(false, false) }
+	lacking.leases.Store(leases)
+	return func() { PretendLacking(false, false, false) }
 }
 
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
@@ -79,6 +83,9 @@ func flush(fd int) error { return unix.Fsync(fd) }
 // are not to be had, such as on network file systems and on files of others,
 // errors.ErrUnsupported.
 func (f *File) Lease() (bool, error) {
+	if lacking.leases.Load() {
+		return false, errors.ErrUnsupported
+	}
 	_, err := unix.FcntlInt(uintptr(f.fd), unix.F_SETLEASE, unix.F_RDLCK)
 	switch {
 	case err == nil:

@@ -44,7 +44,7 @@ func must(t *testing.T, err error) {
 func both(t *testing.T, test func(t *testing.T)) {
 	t.Run("new", test)
 	t.Run("old", func(t *testing.T) {
-		t.Cleanup(PretendLacking(true, true))
+		t.Cleanup(PretendLacking(true, true, true))
 		test(t)
 	})
 }
@@ -170,7 +170,7 @@ func TestExchangeSwapsOrSaysItCannot(t *testing.T) {
 	if err := d.Exchange("file", "missing"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Exchange with nothing = %v, want ErrNotExist", err)
 	}
-	defer PretendLacking(false, true)()
+	defer PretendLacking(false, true, false)()
 	if err := d.Exchange("file", "other"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Exchange = %v, want ErrUnsupported", err)
 	}

@@ -171,6 +171,10 @@ func (d *Dir) Stat(name string) (Info, error) {
 	return infoOf(&st), nil
 }
 
+// Pin opens whatever stands under name, without using it. While it is open its
+// number is not given to another file, so that SameFile can be trusted.
+func (d *Dir) Pin(name string) (*File, error) { return d.open("open", name, pinFlags, 0) }
+
 // ID returns what tells this directory from others.
 func (d *Dir) ID() (Stamp, error) {
 	var st unix.Stat_t

@@ -112,6 +112,9 @@ func (d *Dir) Stat(name string) (Info, error) {
 	return infoOf(info), nil
 }
 
+// Pin opens nothing: files have no numbers here, and an open one is not renamed.
+func (d *Dir) Pin(string) (*File, error) { return &File{}, nil }
+
 // ID returns nothing: directories need no flushing here, so nobody has to tell
 // them apart.
 func (d *Dir) ID() (Stamp, error) { return Stamp{}, nil }
@@ -225,7 +228,11 @@ func (d *Dir) Sync() error { return nil }
 type File struct{ *os.File }
 
 // Close closes a file that was read. Closing it again does nothing.
-func (f *File) Close() { f.File.Close() }
+func (f *File) Close() {
+	if f.File != nil {
+		f.File.Close()
+	}
+}
 
 // Finish closes a file that was written, and returns what went wrong with that
 // only now.
@@ -233,6 +240,9 @@ func (f *File) Finish() error { return named("close", f.File.Close()) }
 
 // Stat looks at the opened file.
 func (f *File) Stat() (Info, error) {
+	if f.File == nil {
+		return Info{}, nil
+	}
 	info, err := f.File.Stat()
 	if err != nil {
 		return Info{}, named("stat", err)
