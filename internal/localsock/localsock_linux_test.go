@@ -72,7 +72,7 @@ func dialAs(uid uint32) func(t *testing.T, ln net.Listener) {
 			t.Fatal(err)
 		}
 		cmd := exec.CommandContext(t.Context(), program)
-		cmd.Env = []string{"LOCALSOCK_TEST_DIAL=" + ln.Addr().Network() + " " + ln.Addr().String()}
+		cmd.Env = []string{"LOCALSOCK_TEST_DIAL=" + ln.Addr().Network() + " " + ln.Addr().String(), "GORACE=atexit_sleep_ms=0"}
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 		if err := cmd.Start(); err != nil {

@@ -50,7 +50,7 @@ func visitAs(t *testing.T, uid uint32, url string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program)
-	cmd.Env = []string{"MCPSERVER_TEST_VISIT=" + url}
+	cmd.Env = []string{"MCPSERVER_TEST_VISIT=" + url, "GORACE=atexit_sleep_ms=0"}
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	out, err := cmd.CombinedOutput()
