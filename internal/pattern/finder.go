@@ -9,7 +9,7 @@ import (
 
 // worthNarrowing is the length from which on a text is narrowed down before the
 // standard engine sees it.
-const worthNarrowing = 2 << 10
+const worthNarrowing = 256
 
 // finder narrows a long text down to the parts that hold matches of one pattern.
 //

@@ -39,13 +39,18 @@ type Glob struct {
 
 // alternative is a glob without braces.
 type alternative struct {
-	kind kind
-	text string   // what kind is about, without escapes
-	base bool     // about one element, at any depth
-	full string   // the pattern, for the matcher
-	segs []string // the same, split at slashes
+	kind   kind
+	base   bool     // about one element, at any depth
+	segs   []string // the pattern, split at slashes
+	plain  form
+	folded form
+}
 
-	foldText, foldFull string // with case folded
+// form is what an alternative compares paths with.
+type form struct {
+	text, tail string // what kind is about
+	first      string // the first path element, where that is literal
+	full       string // the pattern, for the matcher
 }
 
 // kind is the shape of an alternative. Most are one of the simple ones, and these
@@ -53,12 +58,11 @@ type alternative struct {
 type kind int
 
 const (
-	general  kind = iota
-	all           // **
-	literal       // text
-	tree          // text/**
-	leading       // text*, in one element
-	trailing      // *text, in one element
+	general kind = iota
+	all          // **
+	literal      // text
+	tree         // text/**
+	affix        // text*tail, in one element
 )
 
 // CompileGlob compiles expr. With fold, what a file system that ignores case may
@@ -89,31 +93,14 @@ func CompileGlob(expr string, fold bool) (*Glob, error) {
 func (g *Glob) String() string { return g.expr }
 
 // Match reports whether the glob matches rel itself.
-func (g *Glob) Match(rel string) bool {
-	for i := range g.alts {
-		a := &g.alts[i]
-		if a.match(rel, a.text, a.full) {
-			return true
-		}
-	}
-	if !g.fold {
-		return false
-	}
-	rel = Fold(rel)
-	for i := range g.alts {
-		a := &g.alts[i]
-		if a.match(rel, a.foldText, a.foldFull) {
-			return true
-		}
-	}
-	return false
-}
+func (g *Glob) Match(rel string) bool { return g.holds((*alternative).match, rel) }
 
 // Covers reports whether the glob matches rel or a directory that holds it.
-func (g *Glob) Covers(rel string) bool {
+func (g *Glob) Covers(rel string) bool { return g.holds((*alternative).covers, rel) }
+
+func (g *Glob) holds(test func(*alternative, *form, string) bool, rel string) bool {
 	for i := range g.alts {
-		a := &g.alts[i]
-		if a.covers(rel, a.text, a.full) {
+		if a := &g.alts[i]; test(a, &a.plain, rel) {
 			return true
 		}
 	}
@@ -122,8 +109,7 @@ func (g *Glob) Covers(rel string) bool {
 	}
 	rel = Fold(rel)
 	for i := range g.alts {
-		a := &g.alts[i]
-		if a.covers(rel, a.foldText, a.foldFull) {
+		if a := &g.alts[i]; test(a, &a.folded, rel) {
 			return true
 		}
 	}
@@ -141,26 +127,24 @@ func (g *Glob) Below(dir string) bool {
 	return false
 }
 
-func (a *alternative) match(rel, text, full string) bool {
+func (a *alternative) match(f *form, rel string) bool {
 	switch {
 	case a.kind == all:
 		return true
 	case rel == ".":
 		return false
 	case a.base:
-		return a.element(rel[strings.LastIndexByte(rel, '/')+1:], text, full)
-	}
-	switch a.kind {
-	case literal:
-		return rel == text
-	case tree:
-		return within(rel, text)
+		return a.element(f, rel[strings.LastIndexByte(rel, '/')+1:])
+	case a.kind == literal:
+		return rel == f.text
+	case a.kind == tree:
+		return within(rel, f.text)
 	default:
-		return doublestar.MatchUnvalidated(full, rel)
+		return within(rel, f.first) && doublestar.MatchUnvalidated(f.full, rel)
 	}
 }
 
-func (a *alternative) covers(rel, text, full string) bool {
+func (a *alternative) covers(f *form, rel string) bool {
 	switch {
 	case a.kind == all:
 		return true
@@ -170,13 +154,15 @@ func (a *alternative) covers(rel, text, full string) bool {
 		for rel != "" {
 			var name string
 			name, rel, _ = strings.Cut(rel, "/")
-			if a.element(name, text, full) {
+			if a.element(f, name) {
 				return true
 			}
 		}
 		return false
 	case a.kind == literal || a.kind == tree:
-		return within(rel, text)
+		return within(rel, f.text)
+	case !within(rel, f.first):
+		return false
 	}
 	for end := 0; end < len(rel); {
 		if next := strings.IndexByte(rel[end+1:], '/'); next >= 0 {
@@ -184,7 +170,7 @@ func (a *alternative) covers(rel, text, full string) bool {
 		} else {
 			end = len(rel)
 		}
-		if doublestar.MatchUnvalidated(full, rel[:end]) {
+		if doublestar.MatchUnvalidated(f.full, rel[:end]) {
 			return true
 		}
 	}
@@ -192,16 +178,14 @@ func (a *alternative) covers(rel, text, full string) bool {
 }
 
 // element reports whether the alternative matches one path element.
-func (a *alternative) element(name, text, full string) bool {
+func (a *alternative) element(f *form, name string) bool {
 	switch a.kind {
 	case literal:
-		return name == text
-	case leading:
-		return strings.HasPrefix(name, text)
-	case trailing:
-		return strings.HasSuffix(name, text)
+		return name == f.text
+	case affix:
+		return len(name) >= len(f.text)+len(f.tail) && strings.HasPrefix(name, f.text) && strings.HasSuffix(name, f.tail)
 	default:
-		return doublestar.MatchUnvalidated(full, name)
+		return doublestar.MatchUnvalidated(f.full, name)
 	}
 }
 
@@ -233,10 +217,10 @@ func admits(seg, name string, fold bool) bool {
 	return doublestar.MatchUnvalidated(foldCase(seg), name) || doublestar.MatchUnvalidated(Fold(seg), name)
 }
 
-// within reports whether rel is dir or inside it.
+// within reports whether rel is dir or inside it. "" stands for any dir.
 func within(rel, dir string) bool {
 	rest, ok := strings.CutPrefix(rel, dir)
-	return ok && (rest == "" || rest[0] == '/')
+	return ok && (dir == "" || rest == "" || rest[0] == '/')
 }
 
 // newAlternative takes a valid pattern without braces apart, or says what is
@@ -259,31 +243,39 @@ func newAlternative(text string) (a alternative, reason, advice string) {
 		}
 		a.segs[i] = noSlash(seg)
 	}
-	a.full = strings.Join(a.segs, "/")
-	a.base = len(a.segs) == 1 && !top && a.full != "**"
-	a.kind, a.text = shape(a.full, a.base)
-	a.foldText, a.foldFull = Fold(a.text), foldCase(a.full)
+	f := form{full: strings.Join(a.segs, "/")}
+	a.base = len(a.segs) == 1 && !top && f.full != "**"
+	a.kind, f.text, f.tail = shape(f.full, a.base)
+	if !strings.ContainsAny(a.segs[0], meta) {
+		f.first = a.segs[0]
+	}
+	a.plain = f
+	a.folded = form{Fold(f.text), foldCase(f.tail), Fold(f.first), foldCase(f.full)}
+	if a.kind == affix {
+		a.folded.text = foldCase(f.text) // it is the beginning of a name
+	}
 	return a, "", ""
 }
 
+// meta are the characters with which a pattern is not literal.
+const meta = `*?[\`
+
 // shape recognises the simple kinds.
-func shape(full string, base bool) (kind, string) {
-	body := full
-	k := literal
+func shape(full string, base bool) (k kind, text, tail string) {
 	switch {
 	case full == "**":
-		return all, ""
-	case strings.HasSuffix(full, "/**"):
-		k, body = tree, strings.TrimSuffix(full, "/**")
-	case base && strings.HasPrefix(full, "*"):
-		k, body = trailing, full[1:]
-	case base && strings.HasSuffix(full, "*") && !strings.HasSuffix(full, `\*`):
-		k, body = leading, full[:len(full)-1]
+		return all, "", ""
+	case !strings.ContainsAny(full, meta):
+		return literal, full, ""
+	case strings.HasSuffix(full, "/**") && !strings.ContainsAny(strings.TrimSuffix(full, "/**"), meta):
+		return tree, strings.TrimSuffix(full, "/**"), ""
+	case base:
+		text, tail, _ = strings.Cut(full, "*")
+		if !strings.ContainsAny(text+tail, meta) {
+			return affix, text, tail
+		}
 	}
-	if strings.ContainsAny(body, `*?[\`) {
-		return general, ""
-	}
-	return k, body
+	return general, "", ""
 }
 
 // unescaped returns seg without escaped characters and sets.

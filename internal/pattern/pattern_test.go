@@ -7,12 +7,15 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/pattern"
 )
 
-func compile(t testing.TB, expr string) *pattern.Regexp {
+func compile(t rapid.TB, expr string) *pattern.Regexp {
 	t.Helper()
 	re, err := pattern.Compile(expr)
 	if err != nil {
@@ -201,7 +204,53 @@ func TestLongTextsAreSearchedAsTheStandardEngineDoes(t *testing.T) {
 	checkAgainstStandard(t, `[ab]*a[ab]{12}c`, sample(20_000, 1, "a", "b")+"c")
 }
 
-func checkAgainstStandard(t *testing.T, expr, text string) {
+// exprs draws regular expressions of everything that looks at its surroundings.
+func exprs() *rapid.Generator[string] {
+	atom := rapid.SampledFrom([]string{`a`, `b`, `.`, `\n`, `[^a]`, `é`, `(?s:.)`, `\b`, `\B`, `(?m:^)`, `(?m:$)`, `^`, `$`, `\s`, `\xff`, ``, `(?i:B)`})
+	return rapid.Custom(func(t *rapid.T) string {
+		e := ""
+		for range rapid.IntRange(1, 7).Draw(t, "parts") {
+			part := atom.Draw(t, "atom")
+			switch rapid.IntRange(0, 6).Draw(t, "shape") {
+			case 0:
+				e = "(?:" + e + ")" + rapid.SampledFrom([]string{"*", "+", "?", "*?", "{2}", "{0,3}"}).Draw(t, "times") + part
+			case 1:
+				e = "(?:" + e + "|" + part + ")"
+			default:
+				e += part
+			}
+		}
+		return e
+	})
+}
+
+func TestAnyPatternOnLongTexts(t *testing.T) {
+	letters := rapid.SampledFrom([]rune("aab \n\né\u2028\ufffdB"))
+	rapid.Check(t, func(t *rapid.T) {
+		expr := exprs().Draw(t, "expr")
+		part := rapid.StringOfN(letters, 1, 60, -1).Draw(t, "text")
+		checkAgainstStandard(t, expr, strings.Repeat("c \n", 80)+part+"\xff"+strings.Repeat("\nc", rapid.IntRange(0, 3).Draw(t, "tail")))
+	})
+}
+
+func TestPatternsAreSharedSafely(t *testing.T) {
+	text := sample(5_000, 1, "a", "b", "\n", "é")
+	for _, expr := range []string{`ab+\n`, `(?<=a)b+`} {
+		re := compile(t, expr)
+		want, _ := re.FindAll(text, -1)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if got, err := re.FindAll(text, -1); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: %d spans, %v; want %d", expr, len(got), err, len(want))
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+func checkAgainstStandard(t rapid.TB, expr, text string) {
 	t.Helper()
 	std := regexp.MustCompile(expr)
 	var want []pattern.Span
@@ -212,7 +261,7 @@ func checkAgainstStandard(t *testing.T, expr, text string) {
 	}
 	re := compile(t, expr)
 	if got, _ := re.FindAll(text, -1); !reflect.DeepEqual(got, want) {
-		t.Errorf("FindAll(%s) has %d spans, the standard engine %d", expr, len(got), len(want))
+		t.Errorf("FindAll(%s) has %d spans in %.60q, the standard engine %d", expr, len(got), text, len(want))
 	}
 	if got, _ := re.Match(text); got != std.MatchString(text) {
 		t.Errorf("Match(%s) = %v, the standard engine says otherwise", expr, got)
