@@ -173,6 +173,10 @@ func (r *Registry) Current(ctx context.Context) (*Active, error) {
 		return r.active(p, ViaRequest, nil), nil
 	}
 	if p := r.activated(c.Session); p != nil {
+		// What was allowed when it was activated may be withdrawn since.
+		if err := r.mayActivate(ctx, p.Root, p.Root); err != nil {
+			return nil, err
+		}
 		return r.active(p, ViaActivation, nil), nil
 	}
 	if r.opts.Root != "" {
@@ -213,9 +217,16 @@ func (r *Registry) project(root string) *Project {
 	defer r.mu.Unlock()
 	p := r.projects[root]
 	if p == nil {
-		p = &Project{ID: ID(root), Root: root, settings: r.opts.Settings.Project(root)}
-		r.projects[root] = p
-		r.closeOldestLocked()
+		r.mu.Unlock() // opening reads files
+		opened := &Project{ID: ID(root), Root: root, settings: r.opts.Settings.Project(root)}
+		r.mu.Lock()
+		if p = r.projects[root]; p == nil {
+			p = opened
+			r.projects[root] = p
+			r.closeOldestLocked()
+		} else {
+			opened.settings.Release() // somebody else was faster
+		}
 	}
 	r.uses++
 	p.lastUse = r.uses
@@ -254,9 +265,14 @@ func (r *Registry) named(ctx context.Context, name string) (*Project, error) {
 	r.mu.Unlock()
 	// An id from before a restart is found again among what may be activated.
 	for _, dir := range append(dirs, r.allowed()...) {
-		if ID(dir) == name {
-			return r.project(dir), nil
+		if ID(dir) != name {
+			continue
 		}
+		// An id is no secret: it opens only what its path would.
+		if err := r.mayActivate(ctx, dir, name); err != nil {
+			return nil, err
+		}
+		return r.project(dir), nil
 	}
 	return nil, fault.New(fault.NoProjectActivated, "no project has the id %q here; call crud_activate_project and use the id it returns", name)
 }
@@ -286,15 +302,8 @@ func (r *Registry) open(ctx context.Context, path string) (*Project, error) {
 	if err != nil {
 		return nil, r.outside(path)
 	}
-	allowed := r.allowed()
-	if !within(allowed, target) {
-		roots, err := clientRoots(ctx) // asked last, since asking costs a round trip
-		if err != nil {
-			return nil, err
-		}
-		if !within(roots, target) {
-			return nil, r.outside(path)
-		}
+	if err := r.mayActivate(ctx, target, path); err != nil {
+		return nil, err
 	}
 	root, err := fsys.ResolveDir(path)
 	switch {
@@ -312,6 +321,22 @@ func (r *Registry) open(ctx context.Context, path string) (*Project, error) {
 	return r.project(root), nil
 }
 
+// mayActivate refuses a resolved directory that this caller has no right to; shown
+// is how the caller calls it. What is cheap to know is asked first.
+func (r *Registry) mayActivate(ctx context.Context, dir, shown string) error {
+	if within([]string{r.opts.Root, r.opts.Cwd}, dir) || within(r.configured(), dir) || within(r.trusted(), dir) {
+		return nil
+	}
+	roots, err := clientRoots(ctx) // asking may cost a round trip
+	if err != nil {
+		return err
+	}
+	if !within(roots, dir) {
+		return r.outside(shown)
+	}
+	return nil
+}
+
 // allowed lists the directories that may be activated with anything below,
 // without those of the client.
 func (r *Registry) allowed() []string {
@@ -321,14 +346,21 @@ func (r *Registry) allowed() []string {
 			dirs = append(dirs, d)
 		}
 	}
-	if r.opts.Trust != nil {
-		entries, err := r.opts.Trust.List()
-		if err != nil {
-			r.opts.Logger.Warn("trust list ignored", "err", err)
-		}
-		for _, e := range entries {
-			dirs = append(dirs, e.Root)
-		}
+	return append(dirs, r.trusted()...)
+}
+
+// trusted returns the projects a person vouches for.
+func (r *Registry) trusted() []string {
+	if r.opts.Trust == nil {
+		return nil
+	}
+	entries, err := r.opts.Trust.List()
+	if err != nil {
+		r.opts.Logger.Warn("trust list ignored", "err", err)
+	}
+	var dirs []string
+	for _, e := range entries {
+		dirs = append(dirs, e.Root)
 	}
 	return dirs
 }
@@ -385,7 +417,7 @@ func (r *Registry) absolute(ctx context.Context, path string) (string, error) {
 }
 
 func within(dirs []string, path string) bool {
-	return slices.ContainsFunc(dirs, func(d string) bool { return fsys.Within(d, path) })
+	return slices.ContainsFunc(dirs, func(d string) bool { return d != "" && fsys.Within(d, path) })
 }
 
 func (r *Registry) noProject() error {

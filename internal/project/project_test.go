@@ -452,3 +452,41 @@ func TestUpdateThatCannotBeWrittenSaysSo(t *testing.T) {
 		t.Error("the file in the way was lost")
 	}
 }
+
+func TestIDOpensOnlyWhatItsPathWould(t *testing.T) {
+	b := newBench(t, func(b *bench, _ *config.Options) { b.opts.Root = b.path("a") })
+	owner := caller.With(t.Context(), &caller.Caller{Session: "owner", Ask: caller.Ask{
+		Roots: func(context.Context) ([]string, error) { return []string{b.path("b")}, nil },
+	}})
+	if _, err := b.Activate(owner, b.path("b")); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]*caller.Caller{
+		"without a session": {Project: project.ID(b.path("b"))},
+		"another session":   {Session: "other", Project: project.ID(b.path("b"))},
+	} {
+		_, err := b.Current(caller.With(t.Context(), c))
+		if fault.CodeOf(err) != fault.PathOutsideBase {
+			t.Errorf("%s: %v, want PATH_OUTSIDE_BASE", name, err)
+		}
+	}
+	b.wantRoot(owner, "b", project.ViaActivation)
+}
+
+func TestWithdrawnTrustHoldsAtOnce(t *testing.T) {
+	b := newBench(t, nil)
+	if _, err := b.opts.Trust.Add(b.path("a")); err != nil {
+		t.Fatal(err)
+	}
+	ctx := session(t, "s")
+	if _, err := b.Activate(ctx, b.path("a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.opts.Trust.Remove(b.path("a")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Current(ctx)
+	wantCode(t, err, fault.PathOutsideBase)
+	_, err = b.Current(caller.With(t.Context(), &caller.Caller{Project: project.ID(b.path("a"))}))
+	wantCode(t, err, fault.PathOutsideBase)
+}
