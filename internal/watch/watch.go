@@ -1,6 +1,9 @@
-// Package watch tells when a handful of files have changed and come to rest.
+// Package watch tells which files have changed and come to rest: a handful of
+// single files (Files), or everything below a directory (Tree). Reading them, and
+// knowing who changed them, is left to others; nothing that must be right may
+// depend on a notice.
 //
-// Directories are watched through the operating system where it can, so that a
+// For Files, directories are watched through the operating system where it can, so that a
 // file may be replaced by rename, deleted, or not exist yet; beside that, every
 // file is looked at in an interval, so that a change is seen late rather than
 // never. What the change was is left to whoever reads the file: a notice may
@@ -10,7 +13,13 @@
 //	                                  ▲   ▲
 //	              operating system ───┘   └─── poll interval
 //
-// Files is safe for concurrent use. Run owns all goroutines.
+// A Tree has the kernel's exact account of what happened where there is one
+// (Linux), and with it a barrier: after Sync everything that happened before is
+// told. Elsewhere, and past the system's limits, it looks for itself. What a
+// kernel does not say stays unsaid: a write through a mapping, or through a hard
+// link's other name.
+//
+// Both are safe for concurrent use. Run owns all goroutines.
 package watch
 
 import (
