@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -496,5 +497,130 @@ func TestLooserSeesEveryDirection(t *testing.T) {
 		if keys := looser(&base, &base); len(keys) > 0 {
 			t.Errorf("no change is looser in %v", keys)
 		}
+	}
+}
+
+// Whoever confirms nothing must not be able to make a project's file looser
+// where today's settings hide it.
+func TestUpdateSeesWhatOtherSettingsHide(t *testing.T) {
+	for name, c := range map[string]struct {
+		user, project string
+		set           []string
+		above         string // --set
+		trusted       bool
+		keys          string // "": the update is accepted
+	}{
+		"the user has it on today":           {user: `{"shell": {"enabled": true}}`, set: []string{"shell.enabled", "true", "sandbox.mode", `"workspace-write"`}, trusted: true, keys: "shell.enabled sandbox.mode"},
+		"a default the user may change":      {set: []string{"sandbox.mode", `"workspace-write"`}, trusted: true, keys: "sandbox.mode"},
+		"a limit the user may lower further": {set: []string{"crud.max_timeout", "5"}, trusted: true, keys: "crud.max_timeout"},
+		"a flag lies on top":                 {project: `{"crud": {"max_timeout": 50}}`, set: []string{"crud.max_timeout", "250"}, above: "crud.max_timeout=10", keys: "crud.max_timeout"},
+		"a rule is taken out below a flag":   {project: `{"crud": {"access_rules": [{"path": "a", "action": "deny"}]}}`, set: []string{"crud.access_rules", "[]"}, above: "crud.access_rules=[]", keys: "crud.access_rules"},
+		"a switch is taken out":              {user: `{"sandbox": {"require": true}}`, project: `{"sandbox": {"require": true}}`, set: []string{"sandbox.require", "null"}, keys: "sandbox.require"},
+		"a key only trust lets through":      {set: []string{"shell.shell", `"nu"`}, trusted: true, keys: "shell.shell"},
+		"a redaction may decide too early":   {set: []string{"crud.content_rules", `[{"pattern": "p", "action": "redact"}]`}, trusted: true, keys: "crud.content_rules"},
+		"patterns are replaced by the same":  {user: `{"shell": {"deny_patterns_mode": "disable"}}`, set: []string{"shell.deny_patterns_mode", `"disable"`}, trusted: true, keys: "shell.deny_patterns_mode"},
+
+		"a lower limit than the file's":       {project: `{"crud": {"max_timeout": 50}}`, set: []string{"crud.max_timeout", "5"}, trusted: true},
+		"nothing is stricter than off":        {set: []string{"shell.enabled", "false", "sandbox.network", `"off"`, "sandbox.writable", "[]"}, trusted: true},
+		"rules that deny":                     {set: []string{"crud.access_rules", `[{"path": "a", "action": "deny"}]`, "shell.env_strip", `["X"]`, "shell.deny_patterns", `[{"pattern": "x"}]`}, trusted: true},
+		"a loosening is taken out":            {project: `{"shell": {"enabled": true}}`, set: []string{"shell.enabled", "null"}, trusted: true},
+		"a limit without trust":               {set: []string{"crud.max_timeout", "5"}},
+		"a preference":                        {set: []string{"crud.on_contention", `"merge"`}, trusted: true},
+		"a redaction without trust":           {set: []string{"crud.content_rules", `[{"pattern": "p", "action": "redact"}]`}},
+		"what the file has already said":      {project: `{"shell": {"shell": "x", "enabled": true}}`, set: []string{"shell.enabled", "true", "shell.shell", `"x"`}, trusted: true},
+		"patterns on again after a replacing": {project: `{"shell": {"deny_patterns_mode": "replace"}}`, set: []string{"shell.deny_patterns_mode", "null"}, trusted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Trusted: func(string, string) bool { return c.trusted }}
+			o.UserFile = write(t, filepath.Join(t.TempDir(), "config.json"), cmp.Or(c.user, "{}"))
+			if c.above != "" {
+				o.Set = []string{c.above}
+			}
+			set := make(map[string]json.RawMessage)
+			for pair := range slices.Chunk(c.set, 2) {
+				set[pair[0]] = json.RawMessage(pair[1])
+			}
+			root := projectDir(t, "config.json", cmp.Or(c.project, "{}"))
+			_, err := loaded(t, o).Update(root, set, false)
+			looser, refused := errors.AsType[*LooserError](err)
+			switch {
+			case c.keys == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.keys != "" && !refused:
+				t.Errorf("accepted: %v", err)
+			case refused && strings.Join(looser.Keys, " ") != c.keys:
+				t.Errorf("blamed %v, want %s", looser.Keys, c.keys)
+			}
+		})
+	}
+}
+
+// The same as a property: what is accepted unasked lets nothing more through,
+// whatever lies below and above the file.
+func TestAnUnaskedUpdateNeverLoosens(t *testing.T) {
+	defaults := New(Options{Env: []string{"HOME=/home/u"}}).defaults
+	read := func(label, text string) *layer {
+		l, err := fileLayer(label, label+".json", []byte(text), "/home/u")
+		if err != nil {
+			return nil // a value out of bounds: such a file counts as none
+		}
+		return l
+	}
+	accepted := make(map[bool]int)
+	rapid.Check(t, func(t *rapid.T) {
+		file := drawConfig(t, "project")
+		set := make(map[string]json.RawMessage)
+		for _, k := range rapid.SliceOfNDistinct(rapid.SampledFrom(settings().keys), 1, 3, func(k *key) string { return k.name }).Draw(t, "set") {
+			raw, err := json.Marshal(drawValue(t, k.typ, k.enum, k.path == "absolute", k.name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			set[k.name] = raw
+			if rapid.IntRange(0, 3).Draw(t, k.name+" out") == 0 {
+				set[k.name] = json.RawMessage("null")
+			}
+		}
+		text, err := edit("json", []byte(file), set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after := read("project", file), read("project", string(text))
+		if before == nil || after == nil {
+			return
+		}
+		trusted := rapid.Bool().Draw(t, "trusted")
+		if len(looserFile(before, after, trusted)) > 0 {
+			return
+		}
+		accepted[trusted]++
+		for i := range 8 {
+			user, above := read("user", drawConfig(t, fmt.Sprint("user", i))), read("above", drawConfig(t, fmt.Sprint("above", i)))
+			for _, top := range []*layer{nil, above} {
+				was, is := merge(defaults, user, before, trusted, top), merge(defaults, user, after, trusted, top)
+				if keys := looser(&was.cfg, &is.cfg); len(keys) > 0 {
+					t.Fatalf("%s, trusted %v: looser in %v", set, trusted, keys)
+				}
+			}
+		}
+	})
+	if accepted[true] == 0 || accepted[false] == 0 {
+		t.Errorf("nothing was accepted: %v", accepted)
+	}
+}
+
+func TestAProjectTrustedWithoutAFileIsTrustedOnUpdate(t *testing.T) {
+	userDir(t)
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := loaded(t, Options{Trusted: func(_, sum string) bool { return sum == "" }})
+	change, err := st.Update(root, map[string]json.RawMessage{"shell.enabled": json.RawMessage("null")}, false)
+	if err != nil || !change.WasTrusted || change.Content != nil {
+		t.Errorf("an update that makes no file: %+v, %v", change, err)
+	}
+	change, err = st.Update(root, map[string]json.RawMessage{"shell.enabled": json.RawMessage("true")}, true)
+	if err != nil || !change.WasTrusted || len(change.Content) == 0 {
+		t.Errorf("a confirmed update: %+v, %v", change, err)
 	}
 }
