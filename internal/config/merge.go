@@ -276,3 +276,101 @@ func patternsLooser(prev, next *Shell) bool {
 	}
 	return !containsAll(reflect.ValueOf(refusing(next)), reflect.ValueOf(refusing(prev)))
 }
+
+// looserFile lists the keys in which a project's file after an update could
+// allow more than before it, over some settings of the user and under some of
+// the environment and the command line: those of today may hide what those of
+// tomorrow let through. Trust is the same before and after.
+func looserFile(before, after *layer, trusted bool) []string {
+	var names []string
+	for _, k := range settings().keys {
+		if !k.staysStrict(before, after, trusted) {
+			names = append(names, k.name)
+		}
+	}
+	return names
+}
+
+// staysStrict reports whether the file after is at least as strict in k as the
+// one before, whatever lies below. A trusted file's value goes before the one
+// below; an untrusted file's value only when it is stricter.
+func (k *key) staysStrict(before, after *layer, trusted bool) bool {
+	_, had := before.has[k]
+	_, has := after.has[k]
+	was, is := k.in(&before.cfg), k.in(&after.cfg)
+	switch {
+	case k.mark == free || k.mark == process || !had && !has:
+		return true
+	case k.rule == "patterns":
+		prev, next := before.cfg.Shell, after.cfg.Shell
+		if !trusted { // the mode is not applied
+			prev.DenyPatternsMode, next.DenyPatternsMode = "extend", "extend"
+		}
+		return !patternsLooser(&prev, &next)
+	case had && has && reflect.DeepEqual(was.Interface(), is.Interface()):
+		return true
+	case k.mark == never:
+		return !trusted // it is not applied
+	case k.rule == "append":
+		if !had {
+			was = reflect.Zero(k.typ)
+		}
+		if !has {
+			is = reflect.Zero(k.typ)
+		}
+		return k.tightens(was, is) && (!trusted || addsDenials(was, is))
+	case had && has:
+		return k.tightens(was, is)
+	case has:
+		return !trusted || k.strictest(is)
+	default:
+		return k.loosest(was)
+	}
+}
+
+// addsDenials reports whether no list below could be loosened by the items that
+// is has and was has not.
+func addsDenials(was, is reflect.Value) bool {
+	for i := range is.Len() {
+		item := is.Index(i)
+		if contains(was, item) {
+			continue
+		}
+		if rule, ok := item.Interface().(ContentRule); ok && rule.Action != "deny" {
+			return false // it could decide before one that denies
+		}
+	}
+	return true
+}
+
+// strictest reports whether nothing is stricter than v.
+func (k *key) strictest(v reflect.Value) bool {
+	switch k.rule {
+	case "true":
+		return v.Bool()
+	case "false":
+		return !v.Bool()
+	case "order":
+		return v.String() == last(k.order)
+	case "subset":
+		return v.Len() == 0
+	default:
+		return false
+	}
+}
+
+// loosest reports whether nothing is looser than v.
+func (k *key) loosest(v reflect.Value) bool {
+	switch k.rule {
+	case "true":
+		return !v.Bool()
+	case "false":
+		return v.Bool()
+	case "order":
+		return v.String() == k.order[0]
+	case "limit":
+		return v.IsZero()
+	default:
+		return false
+	}
+}

@@ -17,7 +17,7 @@ import (
 type Change struct {
 	File         string   // path of the file
 	Keys         []string // keys whose effective values differ
-	Content      []byte   // the bytes the file has now
+	Content      []byte   // the bytes the file has now; nil when there is none
 	WasTrusted   bool     // a person vouched for the bytes it had
 	CommentsLost bool     // the format has no editor that keeps comments
 }
@@ -40,27 +40,28 @@ func (e *LooserError) Error() string {
 // written only when it is valid as a whole and every part accepts it.
 //
 // An update may only tighten, else the error is a *LooserError; with loosen, a
-// person's confirmation, it may also loosen a project that is trusted. Changed
-// bytes are no longer trusted: who vouches for them does so after Update, and
-// then Reload makes them effective at once.
+// person's confirmation, it may also loosen a project that is trusted. It
+// tightens when the file lets no more through than before, whatever the user's
+// other settings are and will be: a value that a trusted file adds goes before
+// the user's own and takes a confirmation, unless it is the strictest there is.
+// Changed bytes are no longer trusted: who vouches for them does so after
+// Update, and then Reload makes them effective at once.
 func (st *Store) Update(root string, set map[string]json.RawMessage, loosen bool) (*Change, error) {
 	defer st.take()()
 	path, raw, err := ReadProjectFile(root)
 	if err != nil {
 		return nil, err
 	}
-	format := "json"
+	text := raw
 	if path == "" {
-		path = filepath.Join(root, ProjectDir, fileNames[0])
-		raw = []byte("{}\n")
-	} else {
-		format = document.Format(path)
+		path, text = filepath.Join(root, ProjectDir, fileNames[0]), []byte("{}\n")
 	}
-	before, err := fileLayer("project", path, raw, st.home)
+	format := document.Format(path)
+	before, err := fileLayer("project", path, text, st.home)
 	if err != nil {
 		return nil, err
 	}
-	content, err := edit(format, raw, set)
+	content, err := edit(format, text, set)
 	if err != nil {
 		return nil, err
 	}
@@ -71,22 +72,25 @@ func (st *Store) Update(root string, set map[string]json.RawMessage, loosen bool
 	trusted := st.opts.Trusted(root, hashOf(raw))
 	base := st.base.Load()
 	old, next := st.snapshot(root, base.layer, before, trusted), st.snapshot(root, base.layer, after, trusted)
-	if err := mayUpdate(old, next, set, trusted, loosen); err != nil {
+	if err := mayUpdate(next, set, trusted); err != nil {
 		return nil, err
+	}
+	if keys := looserFile(before, after, trusted); len(keys) > 0 && !(loosen && trusted) {
+		return nil, &LooserError{Keys: keys, Trusted: trusted, Reason: whyLooser(keys, old, next)}
 	}
 	if err := st.verify("project", path, old, next); err != nil {
 		return nil, err
 	}
 	c := &Change{File: path, Keys: Changed(old, next), Content: content, WasTrusted: trusted, CommentsLost: format == "toml"}
-	if bytes.Equal(raw, content) {
+	if bytes.Equal(text, content) {
+		c.Content, c.CommentsLost = raw, false
 		return c, nil
 	}
 	return c, fsys.WriteFileIn(root, filepath.Join(ProjectDir, filepath.Base(path)), content, 0o644)
 }
 
-// mayUpdate refuses an update that loosens without leave, or would have no
-// effect.
-func mayUpdate(old, next *Snapshot, set map[string]json.RawMessage, trusted, loosen bool) error {
+// mayUpdate refuses an update that would have no effect.
+func mayUpdate(next *Snapshot, set map[string]json.RawMessage, trusted bool) error {
 	asked := make(map[string]bool)
 	for name, value := range set {
 		k := settings().find(name)
@@ -100,10 +104,16 @@ func mayUpdate(old, next *Snapshot, set map[string]json.RawMessage, trusted, loo
 			return &LooserError{Keys: []string{w.Key}, Trusted: trusted, Reason: w.Key + " " + w.Message}
 		}
 	}
-	if keys := looser(&old.Config, &next.Config); len(keys) > 0 && !(loosen && trusted) {
-		return &LooserError{Keys: keys, Trusted: trusted, Reason: strings.Join(keys, ", ") + " would be less strict than now"}
-	}
 	return nil
+}
+
+// whyLooser says what is wrong with keys, which a file would loosen.
+func whyLooser(keys []string, old, next *Snapshot) string {
+	names := strings.Join(keys, ", ")
+	if len(looser(&old.Config, &next.Config)) > 0 {
+		return names + " would be less strict than now"
+	}
+	return names + " in the project's file could go before a stricter value of the user's own, or no longer hold back a looser one"
 }
 
 // edit returns the text of a settings file with keys set.
