@@ -3,8 +3,11 @@
 package fsys
 
 import (
+	"errors"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // nonblock keeps an open from waiting for the other end of a pipe.
@@ -19,3 +22,17 @@ func syncDir(dir *os.Root) error {
 	defer d.Close()
 	return d.Sync()
 }
+
+// lockFile waits until no other open file has the lock of f.
+func lockFile(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// unlockFile lets the next one in; closing would do so, but not while a child
+// process still has the file.
+func unlockFile(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }

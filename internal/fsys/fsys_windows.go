@@ -1,6 +1,10 @@
 package fsys
 
-import "os"
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
 
 // nonblock has no counterpart: opening by path does not wait here.
 const nonblock = 0
@@ -8,3 +12,13 @@ const nonblock = 0
 // syncDir has nothing to do: directories cannot be flushed on Windows, and the
 // file system journals the rename.
 func syncDir(*os.Root) error { return nil }
+
+// lockFile waits until no other open file has the lock of f.
+func lockFile(f *os.File) error {
+	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, new(windows.Overlapped))
+}
+
+// unlockFile lets the next one in.
+func unlockFile(f *os.File) {
+	_ = windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, new(windows.Overlapped))
+}
