@@ -75,12 +75,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port())
 }
 
-var (
-	errNoDiag = errors.New("the kernel does not answer questions about sockets")
-	// errNoOwner is also the answer for a socket whose process closed it: the
-	// kernel then reports user 0, which it must not be taken for.
-	errNoOwner = errors.New("no process owns that end of the connection")
-)
+var errNoDiag = errors.New("the kernel does not answer questions about sockets")
 
 // Sizes and places in the messages of sock_diag(7).
 const (

@@ -1,6 +1,7 @@
 package localsock
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -193,6 +194,46 @@ func TestPeerThatHungUpHasNoOwner(t *testing.T) {
 	}
 	if uid, err := readTables(peerOf(c), "/proc/net/tcp", "/proc/net/tcp6"); !errors.Is(err, errNoOwner) {
 		t.Errorf("from the tables = %d, %v, want %v", uid, err, errNoOwner)
+	}
+}
+
+func TestAcceptorIsKnownOnceItHasAccepted(t *testing.T) {
+	for _, p := range places[:3] {
+		ln, err := net.Listen(p.network, p.addr)
+		if err != nil {
+			t.Skipf("no %s here: %v", p.network, err)
+		}
+		defer ln.Close()
+		c, err := net.Dial(ln.Addr().Network(), ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if uid, err := PeerUID(c); !errors.Is(err, errNoOwner) {
+			t.Errorf("%s: before it was accepted = %d, %v, want %v", p.addr, uid, err, errNoOwner)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if uid, err := AcceptorUID(gone, c); !errors.Is(err, errNoOwner) {
+			t.Errorf("%s: nobody waits = %d, %v, want %v", p.addr, uid, err, errNoOwner)
+		}
+		type answer struct {
+			uid int
+			err error
+		}
+		asked := make(chan answer)
+		go func() {
+			uid, err := AcceptorUID(t.Context(), c)
+			asked <- answer{uid, err}
+		}()
+		there, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer there.Close()
+		if a := <-asked; a.err != nil || a.uid != os.Getuid() {
+			t.Errorf("%s: AcceptorUID = %d, %v, want %d", p.addr, a.uid, a.err, os.Getuid())
+		}
 	}
 }
 

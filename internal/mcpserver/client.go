@@ -11,14 +11,18 @@ import (
 	"io"
 	"maps"
 	"mime"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/localsock"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -50,10 +54,13 @@ type DialOptions struct {
 }
 
 // Dial asks the server at url, such as http://127.0.0.1:8720/mcp, who it is.
-// Close the client when done.
+// Where the system can tell, nothing is said to a process of another user of
+// this machine. Close the client when done.
 func Dial(ctx context.Context, url string, opts DialOptions) (*Client, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = dialOwn
 	c := &Client{opts: opts, url: url, http: &http.Client{
-		Transport:     http.DefaultTransport.(*http.Transport).Clone(),
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for url alone
 	}}
 	c.meta = map[string]any{
@@ -80,6 +87,28 @@ func Dial(ctx context.Context, url string, opts DialOptions) (*Client, error) {
 		c.Server, c.Version = info.Name, info.Version
 	}
 	return c, nil
+}
+
+// dialOwn connects, and hangs up on a local process that is not our user's
+// before anything is sent: whoever is first may listen on a port.
+func dialOwn(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 30 * time.Second}
+	conn, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := localsock.AcceptorUID(ctx, conn)
+	switch {
+	case errors.Is(err, localsock.ErrUnsupported), errors.Is(err, localsock.ErrNotLocal):
+		return conn, nil
+	case err != nil:
+		err = fmt.Errorf("cannot tell whose process answers on %s, so nothing was sent to it: %w", addr, err)
+	case uid != os.Getuid():
+		err = fmt.Errorf("the process on %s belongs to user %d, not to you (user %d), so nothing was sent to it", addr, uid, os.Getuid())
+	default:
+		return conn, nil
+	}
+	return nil, errors.Join(err, conn.Close())
 }
 
 // Close drops idle connections.

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	if addr := os.Getenv("MCPSERVER_TEST_VISIT"); addr != "" {
 		os.Exit(visit(addr))
 	}
+	if addr := os.Getenv("MCPSERVER_TEST_LISTEN"); addr != "" {
+		os.Exit(overhear(addr))
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -43,6 +46,26 @@ func visit(url string) int {
 	defer res.Body.Close()
 	body, _ := io.ReadAll(res.Body)
 	fmt.Println(res.StatusCode, string(body))
+	return 0
+}
+
+// overhear is this program run as another user: it prints where it listens, and
+// then what the first to connect says.
+func overhear(addr string) int {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(ln.Addr())
+	c, err := ln.Accept()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second)) // in case it waits for an answer
+	said, _ := io.ReadAll(c)
+	fmt.Printf("%q\n", said)
 	return 0
 }
 
