@@ -18,7 +18,8 @@ type Change struct {
 	File         string   // path of the file
 	Keys         []string // keys whose effective values differ
 	Content      []byte   // the bytes the file has now; nil when there is none
-	WasTrusted   bool     // a person vouched for the bytes it had
+	OldSum       string   // hash of the bytes it had; "" when there was none
+	WasTrusted   bool     // a person vouched for those
 	CommentsLost bool     // the format has no editor that keeps comments
 }
 
@@ -81,7 +82,7 @@ func (st *Store) Update(root string, set map[string]json.RawMessage, loosen bool
 	if err := st.verify("project", path, old, next); err != nil {
 		return nil, err
 	}
-	c := &Change{File: path, Keys: Changed(old, next), Content: content, WasTrusted: trusted, CommentsLost: format == "toml"}
+	c := &Change{File: path, Keys: Changed(old, next), Content: content, OldSum: hashOf(raw), WasTrusted: trusted, CommentsLost: format == "toml"}
 	if bytes.Equal(text, content) {
 		c.Content, c.CommentsLost = raw, false
 		return c, nil

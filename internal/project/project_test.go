@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
@@ -54,6 +56,18 @@ func newBench(t *testing.T, change func(*bench, *config.Options)) *bench {
 	b.opts.Settings = b.settings
 	b.Registry = project.New(b.opts)
 	return b
+}
+
+// trust vouches for the project at root as it is now.
+func (b *bench) trust(root string) {
+	b.t.Helper()
+	_, raw, err := config.ReadProjectFile(root)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.opts.Trust.Add(root, raw); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 func (b *bench) path(rel string) string { return filepath.Join(b.base, filepath.FromSlash(rel)) }
@@ -277,9 +291,7 @@ const loose = `{"shell": {"enabled": true}}`
 func TestTrustLetsAProjectLoosenUntilItsBytesChange(t *testing.T) {
 	b := newBench(t, nil)
 	b.write("a/.async-crud-mcp/config.json", loose)
-	if _, err := b.opts.Trust.Add(b.path("a")); err != nil {
-		t.Fatal(err)
-	}
+	b.trust(b.path("a"))
 	ctx := session(t, "s")
 	a, err := b.Activate(ctx, b.path("a")) // a trusted project may be activated
 	if err != nil {
@@ -325,7 +337,7 @@ func TestUnreadableTrustListVouchesForNothing(t *testing.T) {
 	b.write("trust.json", "{broken")
 	_, err := b.Activate(session(t, "s"), b.path("a"))
 	wantCode(t, err, fault.PathOutsideBase)
-	if _, err := b.opts.Trust.Add(b.path("a")); err == nil || !strings.Contains(err.Error(), "trust.json") {
+	if _, err := b.opts.Trust.Add(b.path("a"), nil); err == nil || !strings.Contains(err.Error(), "trust.json") {
 		t.Errorf("Add = %v, want an error that names the file", err)
 	}
 	if raw, _ := os.ReadFile(b.path("trust.json")); string(raw) != "{broken" {
@@ -336,9 +348,7 @@ func TestUnreadableTrustListVouchesForNothing(t *testing.T) {
 func TestTrustListIsPrivateAndSorted(t *testing.T) {
 	b := newBench(t, nil)
 	for _, d := range []string{"b", "a", "b"} {
-		if _, err := b.opts.Trust.Add(b.path(d)); err != nil {
-			t.Fatal(err)
-		}
+		b.trust(b.path(d))
 	}
 	entries, err := b.opts.Trust.List()
 	if err != nil || len(entries) != 2 || entries[0].Root != b.path("a") || entries[0].SHA256 != "" {
@@ -348,7 +358,7 @@ func TestTrustListIsPrivateAndSorted(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode = %v, %v; want 0600", info.Mode(), err)
 	}
-	if _, err := b.opts.Trust.Add(b.path("nope")); err == nil {
+	if _, err := b.opts.Trust.Add(b.path("nope"), nil); err == nil {
 		t.Error("a directory that does not exist was trusted")
 	}
 	if found, err := b.opts.Trust.Remove(b.path("c")); found || err != nil {
@@ -360,6 +370,41 @@ func TestTrustListIsPrivateAndSorted(t *testing.T) {
 	}
 	if found, err := b.opts.Trust.Remove(b.path("b")); !found || err != nil {
 		t.Errorf("Remove of a vanished one = %v, %v", found, err)
+	}
+}
+
+const trustEnv = "PROJECT_TEST_TRUST"
+
+// TestTrustOfManyProcessesIsKept vouches for other projects from several
+// processes at once.
+func TestTrustOfManyProcessesIsKept(t *testing.T) {
+	if list := os.Getenv(trustEnv); list != "" { // a child: vouch for some
+		for d := range strings.SplitSeq(os.Getenv(trustEnv+"_DIRS"), ",") {
+			if _, err := project.NewTrust(list).Add(d, nil); err != nil {
+				t.Error(err)
+			}
+		}
+		return
+	}
+	b := newBench(t, nil)
+	var all sync.WaitGroup
+	for i := range 4 {
+		var dirs []string
+		for j := range 5 {
+			b.write(fmt.Sprintf("p%d%d/x", i, j), "")
+			dirs = append(dirs, b.path(fmt.Sprintf("p%d%d", i, j)))
+		}
+		all.Go(func() {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTrustOfManyProcessesIsKept$")
+			cmd.Env = append(os.Environ(), trustEnv+"="+b.path("trust.json"), trustEnv+"_DIRS="+strings.Join(dirs, ","))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	all.Wait()
+	if entries, err := b.opts.Trust.List(); len(entries) != 20 || err != nil {
+		t.Errorf("%d entries are left of 20: %v", len(entries), err)
 	}
 }
 
@@ -380,9 +425,7 @@ func asking(t *testing.T, answer func(caller.Question) (caller.Answer, error)) c
 func TestLooseningATrustedProjectAsksThePerson(t *testing.T) {
 	b := newBench(t, func(b *bench, _ *config.Options) { b.opts.Root = b.path("a") })
 	b.write("a/.async-crud-mcp/config.json", `{"crud": {"max_timeout": 10}}`)
-	if _, err := b.opts.Trust.Add(b.path("a")); err != nil {
-		t.Fatal(err)
-	}
+	b.trust(b.path("a"))
 	before, _ := os.ReadFile(b.path("a/.async-crud-mcp/config.json"))
 	change := set("shell.enabled", "true")
 
@@ -428,16 +471,42 @@ func TestLooseningATrustedProjectAsksThePerson(t *testing.T) {
 
 func TestTighteningKeepsTrustAndAsksNobody(t *testing.T) {
 	b := newBench(t, func(b *bench, _ *config.Options) { b.opts.Root = b.path("a") })
-	b.write("a/.async-crud-mcp/config.json", loose)
-	if _, err := b.opts.Trust.Add(b.path("a")); err != nil {
-		t.Fatal(err)
-	}
+	b.write("a/.async-crud-mcp/config.json", `{"shell": {"enabled": true}, "crud": {"max_timeout": 10}}`)
+	b.trust(b.path("a"))
 	a, _, err := b.Update(session(t, "s"), set("crud.max_timeout", "5"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !a.Trusted() || !a.Settings().Config.Shell.Enabled || a.Settings().Config.Crud.MaxTimeout != 5 {
 		t.Errorf("trusted %v, shell %v, max_timeout %v", a.Trusted(), a.Settings().Config.Shell.Enabled, a.Settings().Config.Crud.MaxTimeout)
+	}
+}
+
+// The user allows commands today, so that the project's file seems to change
+// nothing; tomorrow they do not.
+func TestAnUnaskedUpdateHidesNothingForLater(t *testing.T) {
+	b := newBench(t, func(b *bench, _ *config.Options) { b.opts.Root = b.path("a") })
+	b.write("user.json", loose)
+	b.settings.Reload()
+	b.trust(b.path("a"))
+	_, _, err := b.Update(session(t, "s"), set("shell.enabled", "true"))
+	wantCode(t, err, fault.ConfirmationRequired)
+	b.write("user.json", "{}")
+	b.settings.Reload()
+	a, err := b.Current(session(t, "s"))
+	if err != nil || a.Settings().Config.Shell.Enabled {
+		t.Errorf("commands are on again: %v", err)
+	}
+}
+
+func TestAProjectTrustedWithoutAFileStaysTrusted(t *testing.T) {
+	b := newBench(t, func(b *bench, _ *config.Options) { b.opts.Root = b.path("a") })
+	b.trust(b.path("a"))
+	for _, change := range []map[string]json.RawMessage{set("shell.enabled", "null"), set("sandbox.network", `"off"`)} {
+		a, _, err := b.Update(session(t, "s"), change)
+		if err != nil || !a.Trusted() {
+			t.Errorf("%s: trusted %v, %v", change, err == nil && a.Trusted(), err)
+		}
 	}
 }
 
@@ -475,9 +544,7 @@ func TestIDOpensOnlyWhatItsPathWould(t *testing.T) {
 
 func TestWithdrawnTrustHoldsAtOnce(t *testing.T) {
 	b := newBench(t, nil)
-	if _, err := b.opts.Trust.Add(b.path("a")); err != nil {
-		t.Fatal(err)
-	}
+	b.trust(b.path("a"))
 	ctx := session(t, "s")
 	if _, err := b.Activate(ctx, b.path("a")); err != nil {
 		t.Fatal(err)

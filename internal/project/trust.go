@@ -10,22 +10,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 )
 
 // Trust is the list of project directories whose configuration a person has
 // looked at and vouched for, each with the hash of what they saw. It lives in
 // one owner-only file of the user's configuration directory and is read anew
-// for every question, so that several processes agree. It is safe for
-// concurrent use within one process.
-type Trust struct {
-	path string
-	mu   sync.Mutex // serialises read-change-write
-}
+// for every question, so that several processes agree; a lock file beside it
+// lets them change it one at a time. It is safe for concurrent use.
+type Trust struct{ path string }
 
 // TrustEntry is one vouched-for project.
 type TrustEntry struct {
@@ -86,25 +81,34 @@ func (t *Trust) Holds(root, sum string) bool {
 	return ok && e.SHA256 == sum
 }
 
-// Add vouches for root with the configuration it has now.
-func (t *Trust) Add(root string) (TrustEntry, error) {
+// Add vouches for root with a configuration of exactly these bytes, those a
+// person was shown; nil means it has none.
+func (t *Trust) Add(root string, raw []byte) (TrustEntry, error) {
 	root, err := fsys.ResolveDir(root)
 	if err != nil {
 		return TrustEntry{}, err
 	}
-	_, raw, err := config.ReadProjectFile(root)
-	if err != nil {
-		return TrustEntry{}, err
-	}
-	return t.record(root, raw)
-}
-
-// record vouches for root with exactly these bytes; nil means no file.
-func (t *Trust) record(root string, raw []byte) (TrustEntry, error) {
-	e := TrustEntry{Root: root, SHA256: Sum(raw), TrustedAt: time.Now().UTC().Truncate(time.Second)}
+	e := entryOf(root, raw)
 	return e, t.change(func(entries []TrustEntry) []TrustEntry {
 		return append(without(entries, root), e)
 	})
+}
+
+// renew vouches for root with other bytes if it is still vouched for with those
+// of the hash was: a person may have changed their mind meanwhile.
+func (t *Trust) renew(root, was string, raw []byte) error {
+	return t.change(func(entries []TrustEntry) []TrustEntry {
+		for i, e := range entries {
+			if e.Root == root && e.SHA256 == was {
+				entries[i] = entryOf(root, raw)
+			}
+		}
+		return entries
+	})
+}
+
+func entryOf(root string, raw []byte) TrustEntry {
+	return TrustEntry{Root: root, SHA256: Sum(raw), TrustedAt: time.Now().UTC().Truncate(time.Second)}
 }
 
 // Remove takes root off the list and reports whether it was on it. The
@@ -115,34 +119,40 @@ func (t *Trust) Remove(root string) (bool, error) {
 	} else if root, err = filepath.Abs(root); err != nil {
 		return false, err
 	}
-	_, found := t.Lookup(root)
-	if !found {
-		return false, nil
-	}
-	return true, t.change(func(entries []TrustEntry) []TrustEntry { return without(entries, root) })
+	found := false
+	err := t.change(func(entries []TrustEntry) []TrustEntry {
+		left := without(entries, root)
+		found = len(left) < len(entries)
+		return left
+	})
+	return found, err
 }
 
 func without(entries []TrustEntry, root string) []TrustEntry {
 	return slices.DeleteFunc(entries, func(e TrustEntry) bool { return e.Root == root })
 }
 
+// change edits the list. Nothing is written when it stays the same.
 func (t *Trust) change(edit func([]TrustEntry) []TrustEntry) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	entries, err := t.List()
-	if err != nil {
-		return err
-	}
-	entries = edit(entries)
-	slices.SortFunc(entries, func(a, b TrustEntry) int { return strings.Compare(a.Root, b.Root) })
-	raw, err := json.MarshalIndent(trustFile{Comment: trustHelp, Projects: entries}, "", "  ")
-	if err != nil {
-		return err
-	}
 	if err := fsys.MkdirPrivate(filepath.Dir(t.path)); err != nil {
 		return err
 	}
-	return fsys.WriteFile(t.path, append(raw, '\n'), 0o600)
+	return fsys.Locked(t.path+".lock", func() error {
+		entries, err := t.List()
+		if err != nil {
+			return err
+		}
+		edited := edit(slices.Clone(entries))
+		slices.SortFunc(edited, func(a, b TrustEntry) int { return strings.Compare(a.Root, b.Root) })
+		if slices.Equal(entries, edited) {
+			return nil
+		}
+		raw, err := json.MarshalIndent(trustFile{Comment: trustHelp, Projects: edited}, "", "  ")
+		if err != nil {
+			return err
+		}
+		return fsys.WriteFile(t.path, append(raw, '\n'), 0o600)
+	})
 }
 
 // Sum is the hash of configuration bytes; "" for none.

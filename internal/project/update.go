@@ -17,7 +17,9 @@ import (
 
 // Update sets keys in the configuration file of the call's project. It may only
 // tighten; in a trusted project it may also loosen, once the person at the
-// client has said so.
+// client has said so. What it did not have to ask about lets no more through
+// than the bytes a person vouched for, whatever the user's settings become, so
+// trust goes over to the new bytes.
 func (r *Registry) Update(ctx context.Context, set map[string]json.RawMessage) (*Active, *config.Change, error) {
 	a, err := r.Current(ctx)
 	if err != nil {
@@ -34,9 +36,7 @@ func (r *Registry) Update(ctx context.Context, set map[string]json.RawMessage) (
 		return nil, nil, updateFault(a, err)
 	}
 	if change.WasTrusted && !r.opts.launched(a.Root) && r.opts.Trust != nil {
-		// What a person vouched for plus a change that tightens, or that they
-		// have just confirmed, is still what they vouch for.
-		if _, err := r.opts.Trust.record(a.Root, change.Content); err != nil {
+		if err := r.opts.Trust.renew(a.Root, change.OldSum, change.Content); err != nil {
 			r.opts.Logger.Warn("trust not renewed after an update", "root", a.Root, "err", err)
 		}
 	}
