@@ -11,7 +11,9 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -87,6 +89,9 @@ func (s *Server) Handler() http.Handler {
 		}()
 		w.Header().Set("Server", s.opts.Name)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if r.ContentLength != 0 { // also of a body that nobody wants
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.bodyPatience)) // a connection without deadlines is not one of ours
+		}
 		if s.guard.admit(w, r) {
 			mux.ServeHTTP(w, r)
 		}
@@ -219,28 +224,92 @@ func (s *Server) sessionOf(r *http.Request) *session {
 }
 
 // readBody reads the JSON body of a POST within the message limit, or answers
-// why it does not.
+// why it does not. A body must go on arriving, and few large ones are read at
+// once.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return nil, false
 	}
 	limit := s.opts.MaxMessageBytes
-	var body bytes.Buffer
-	if r.ContentLength > 0 && r.ContentLength <= limit {
-		body.Grow(int(r.ContentLength) + bytes.MinRead)
+	conn := http.NewResponseController(w)
+	from := http.MaxBytesReader(w, r.Body, limit)
+	var body []byte
+	var err error
+	large := false
+	for err == nil {
+		if len(body) > smallBody && !large {
+			if large = s.takePlace(r.Context()); !large {
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, "busy: too many large messages arrive at once; send this one again later", http.StatusServiceUnavailable)
+				return nil, false
+			}
+			defer func() { <-s.places }()
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(s.bodyPatience)) // a connection without deadlines is not one of ours
+		body, err = readStep(from, body, r.ContentLength)
+		if r.ContentLength > limit {
+			body = body[:0] // read for the client's sake, who hears why only when it has spoken
+		}
 	}
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
-	if _, long := errors.AsType[*http.MaxBytesError](err); long || r.ContentLength > limit {
+	_, long := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case long || r.ContentLength > limit:
 		writeRefusal(w, http.StatusRequestEntityTooLarge,
 			refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: the message is longer than %d bytes", limit)))
-		return nil, false
-	}
-	if err != nil {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		http.Error(w, "the body did not go on arriving", http.StatusRequestTimeout)
+	case !errors.Is(err, io.EOF):
 		http.Error(w, "the body could not be read", http.StatusBadRequest)
-		return nil, false
+	default:
+		_ = conn.SetReadDeadline(time.Time{}) // what follows may take its time
+		return body, true
 	}
-	return body.Bytes(), true
+	return nil, false
+}
+
+const (
+	// bodyStep is how much of a body must arrive within bodyPatience.
+	bodyStep     = 64 << 10
+	bodyPatience = 30 * time.Second
+	// smallBody is how long a body may be to be read at once with any number of
+	// others; beyond it one of largeBodies places is needed.
+	smallBody   = 256 << 10
+	largeBodies = 4
+)
+
+// readStep appends up to bodyStep bytes. The memory it takes follows what has
+// arrived: what a client announces costs it nothing.
+func readStep(from io.Reader, body []byte, announced int64) ([]byte, error) {
+	if cap(body)-len(body) < bodyStep {
+		more := max(bodyStep, len(body))
+		if rest := announced - int64(len(body)); announced > 0 && rest < int64(more) {
+			more = int(max(rest, 0)) + 1 // for the end to show
+		}
+		body = slices.Grow(body, more)
+	}
+	for end := min(cap(body), len(body)+bodyStep); len(body) < end; {
+		n, err := from.Read(body[len(body):end])
+		body = body[:len(body)+n]
+		if err != nil {
+			return body, err
+		}
+	}
+	return body, nil
+}
+
+// takePlace waits, within bodyPatience, for one of the places for large bodies.
+func (s *Server) takePlace(ctx context.Context) bool {
+	t := time.NewTimer(s.bodyPatience)
+	defer t.Stop()
+	select {
+	case s.places <- struct{}{}:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // checkPost checks a body before the SDK reads it. The message is nil for a

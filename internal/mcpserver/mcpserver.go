@@ -89,9 +89,10 @@ type Server struct {
 	seal    [32]byte       // signs what a client must hand back
 	info    map[string]any // the _meta of results of the modern era
 	infoRaw json.RawMessage
-	scope   *scope // of sessions that belong to no Serve
+	scope   *scope        // of sessions that belong to no Serve
+	places  chan struct{} // for large bodies being read
 
-	stopGrace, eofGrace, headerDelay, beat time.Duration // as the constants; tests shorten them
+	stopGrace, eofGrace, headerDelay, beat, bodyPatience time.Duration // as the constants; tests shorten them
 
 	changing sync.Mutex // held while the tools change
 	tools    atomic.Pointer[offer]
@@ -126,7 +127,8 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, log: opts.Logger, guard: newGuard(opts), scope: newScope(),
 		open: make(map[*session]struct{}), byID: make(map[string]*session), links: make(map[string]*link),
-		stopGrace: stopGrace, eofGrace: eofGrace, headerDelay: headerDelay, beat: beat,
+		places:    make(chan struct{}, largeBodies),
+		stopGrace: stopGrace, eofGrace: eofGrace, headerDelay: headerDelay, beat: beat, bodyPatience: bodyPatience,
 	}
 	rand.Read(s.seal[:])
 	impl := &mcp.Implementation{Name: opts.Name, Title: opts.Title, Version: opts.Version}
