@@ -67,7 +67,7 @@ func (p Path) Hash(limit int64) (sum [sha256.Size]byte, stamp Stamp, err error) 
 			return &SizeError{Size: size, Limit: limit}
 		}
 		h := sha256.New()
-		n, err := io.CopyBuffer(h, io.LimitReader(f, limit+1), make([]byte, 64<<10))
+		n, err := io.CopyBuffer(h, io.LimitReader(f, limit+1), make([]byte, max(min(size+1, 64<<10), 4<<10)))
 		if err == nil && n > limit {
 			err = &SizeError{Size: n, Limit: limit}
 		}

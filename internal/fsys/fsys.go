@@ -1,11 +1,18 @@
-// Package fsys reads and writes whole files the careful way: bounded, never
-// blocking on a pipe or device, and replaced in one step that survives a crash.
-// It also knows the directories that belong to the user and keeps log files
+// Package fsys is the way to files: bounded reads that never block on a pipe or
+// device, and changes that happen in one step and survive a crash.
+//
+// The files of a project are reached through Bases: Resolve turns a name into a
+// Path, which lies below an opened base directory, and a Path has the verbs. None
+// of them follows a link that was put there later, so a tree that moves while it
+// is used leads nobody out; it leads to ErrMoved. How system calls stay below a
+// directory is in opendir, in which order they make a change in commit.
+//
+// The functions that take plain names are for this program's own files. The
+// package also knows the directories that belong to the user and keeps log files
 // bounded.
 //
-// Functions are safe for concurrent use; two writers of one file do not mix
-// their bytes, the later rename wins. Who may touch which file is decided
-// elsewhere.
+// Everything is safe for concurrent use; two writers of one file do not mix their
+// bytes. Who may touch which file, and who goes first, is decided elsewhere.
 package fsys
 
 import (

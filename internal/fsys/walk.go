@@ -45,7 +45,10 @@ func (e *Entry) Info() (Info, error) {
 		return e.target.Stat()
 	}
 	info, err := e.dir.Stat(e.name)
-	return info, e.start.failed("stat "+e.Rel+" in", err)
+	if err != nil {
+		return Info{}, e.Path().failed("stat", err)
+	}
+	return info, nil
 }
 
 // Walk calls fn for what is in the directory p, sorted by name in each directory,
@@ -93,6 +96,7 @@ func (w *walker) through(ctx context.Context, start Path, d *opendir.Dir, entrie
 	if rel != "." {
 		prefix = rel + "/"
 	}
+	var e Entry
 	for i := range entries {
 		if i%256 == 0 {
 			if err := context.Cause(ctx); err != nil {
@@ -103,7 +107,7 @@ func (w *walker) through(ctx context.Context, start Path, d *opendir.Dir, entrie
 		if commit.IsTemp(name) {
 			continue
 		}
-		e := Entry{Rel: prefix + name, Kind: entries[i].Kind, start: start, dir: d, name: name}
+		e = Entry{Rel: prefix + name, Kind: entries[i].Kind, start: start, dir: d, name: name}
 		if e.Kind == Link {
 			e.IsLink = true
 			if !w.asLinks {

@@ -168,7 +168,7 @@ func Replace(dir *opendir.Dir, name string, data []byte, base Content, perm fs.F
 			break
 		}
 	}
-	if errors.Is(err, errors.ErrUnsupported) {
+	if errors.Is(err, errNoExchange) {
 		old.Close() // some systems do not rename over an open file
 		err = t.cover(name, base, s)
 	}

@@ -31,7 +31,7 @@ func (c Content) is(f *opendir.File) (bool, error) {
 		return err == nil && bytes.Equal(h.Sum(nil), c.Sum[:]), err
 	}
 	rest := c.Bytes
-	buf := make([]byte, min(len(rest)+1, 256<<10))
+	buf := make([]byte, min(len(rest)+1, 64<<10))
 	for {
 		n, err := f.Read(buf)
 		if errors.Is(err, io.EOF) {

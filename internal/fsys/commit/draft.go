@@ -111,6 +111,9 @@ func (t *draft) swap(name string, w *watched, s Sync) error {
 	if err == nil {
 		err = step("replace.exchange", func() error { return t.dir.Exchange(t.name, name) })
 	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		return errNoExchange
+	}
 	if err != nil {
 		return err
 	}
@@ -199,8 +202,12 @@ func (t *draft) cover(name string, base Content, s Sync) error {
 	return s.dir(t.dir)
 }
 
-// errOpened means that somebody opened the file for writing in the middle.
-var errOpened = errors.New("opened for writing meanwhile")
+var (
+	// errOpened means that somebody opened the file for writing in the middle.
+	errOpened = errors.New("opened for writing meanwhile")
+	// errNoExchange means that nothing was done, because it cannot be done so.
+	errNoExchange = errors.New("files cannot change places here")
+)
 
 // changed is what it means to the caller.
 func changed(err error) error {

@@ -3,6 +3,7 @@ package opendir
 import (
 	"errors"
 	"io"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +33,24 @@ func flush(fd int) error {
 		return err
 	}
 	return unix.Fsync(fd)
+}
+
+// Read returns the names in d, in no order.
+func (d *Dir) Read() ([]Entry, error) {
+	n, err := patient(func() (int, error) {
+		return unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, named("open directory", err)
+	}
+	f := os.NewFile(uintptr(n), ".")
+	defer f.Close()
+	list, err := f.ReadDir(-1)
+	all := make([]Entry, len(list))
+	for i, e := range list {
+		all[i] = Entry{Name: e.Name(), Kind: kind(e.Type())}
+	}
+	return all, err
 }
 
 // Lease is not to be had here.

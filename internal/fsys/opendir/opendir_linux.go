@@ -1,8 +1,10 @@
 package opendir
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -78,6 +80,71 @@ func exchange(fd int, a, b string) error {
 
 func flush(fd int) error { return unix.Fsync(fd) }
 
+// Read returns the names in d, in no order.
+func (d *Dir) Read() ([]Entry, error) {
+	if !d.listed {
+		return nil, named("read directory", unix.EACCES)
+	}
+	if _, err := unix.Seek(d.fd, 0, io.SeekStart); err != nil {
+		return nil, named("read directory", err)
+	}
+	buf := direntBuffers.Get().(*[]byte)
+	defer direntBuffers.Put(buf)
+	var all []Entry
+	for {
+		n, err := unix.Getdents(d.fd, *buf)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n == 0 {
+			return all, named("read directory", err)
+		}
+		all = d.parse(all, string((*buf)[:n]))
+	}
+}
+
+var direntBuffers = sync.Pool{New: func() any {
+	buf := make([]byte, 32<<10)
+	return &buf
+}}
+
+// parse adds the names that the kernel wrote: each record has its length at 16,
+// the kind of file at 18, and from 19 on the name, ended by a zero. The names
+// share the memory of records.
+func (d *Dir) parse(all []Entry, records string) []Entry {
+	if all == nil {
+		all = make([]Entry, 0, len(records)/32)
+	}
+	for len(records) > 19 {
+		size := int(binary.NativeEndian.Uint16([]byte(records[16:18])))
+		if size <= 19 || size > len(records) {
+			break
+		}
+		name := records[19:size]
+		if end := strings.IndexByte(name, 0); end >= 0 {
+			name = name[:end]
+		}
+		kind := Special
+		switch records[18] {
+		case unix.DT_REG:
+			kind = Regular
+		case unix.DT_DIR:
+			kind = Directory
+		case unix.DT_LNK:
+			kind = Link
+		case unix.DT_UNKNOWN: // not every file system keeps it there
+			if info, err := d.Stat(name); err == nil {
+				kind = info.Kind
+			}
+		}
+		if name != "." && name != ".." {
+			all = append(all, Entry{Name: name, Kind: kind})
+		}
+		records = records[size:]
+	}
+	return all
+}
+
 // Lease asks the system to hold up whoever opens f for writing until Release.
 // It reports false when somebody has it open for writing already. Where leases
 // are not to be had, such as on network file systems and on files of others,
@@ -90,10 +157,25 @@ func (f *File) Lease() (bool, error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, unix.EAGAIN):
+	case errors.Is(err, unix.EAGAIN) && !remote(f.fd):
 		return false, nil
 	default:
 		return false, errors.ErrUnsupported
+	}
+}
+
+// remote reports whether a file lies on a file system that says "try again" when
+// it means that its server gives no leases.
+func remote(fd int) bool {
+	var fs unix.Statfs_t
+	if unix.Fstatfs(fd, &fs) != nil {
+		return true
+	}
+	switch fs.Type {
+	case unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC:
+		return true
+	default:
+		return false
 	}
 }
 

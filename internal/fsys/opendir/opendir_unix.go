@@ -164,11 +164,15 @@ func (d *Dir) open(op, name string, flags int, perm uint32) (*File, error) {
 // Stat looks at name, not following a link.
 func (d *Dir) Stat(name string) (Info, error) {
 	var st unix.Stat_t
-	err := retry(func() error { return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
-	if err != nil {
-		return Info{}, named("stat", err)
+	for {
+		err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil {
+			return infoOf(&st), nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return Info{}, named("stat", err)
+		}
 	}
-	return infoOf(&st), nil
 }
 
 // Pin opens whatever stands under name, without using it. While it is open its
@@ -187,24 +191,6 @@ func (d *Dir) ID() (Stamp, error) {
 // Writable returns the error the system has for who wants to write to name.
 func (d *Dir) Writable(name string) error {
 	return named("write", retry(func() error { return unix.Faccessat(d.fd, name, unix.W_OK, 0) }))
-}
-
-// Read returns the names in d, in no order.
-func (d *Dir) Read() ([]Entry, error) {
-	n, err := patient(func() (int, error) {
-		return unix.Openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return nil, named("open directory", err)
-	}
-	f := os.NewFile(uintptr(n), ".")
-	defer f.Close()
-	list, err := f.ReadDir(-1)
-	all := make([]Entry, len(list))
-	for i, e := range list {
-		all[i] = Entry{Name: e.Name(), Kind: kind(e.Type())}
-	}
-	return all, err
 }
 
 // Mkdir makes the directory name; perm is cut by the umask.
