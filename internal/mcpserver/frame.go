@@ -95,8 +95,16 @@ func decodeMessage(data []byte) (jsonrpc.Message, *refusal) {
 	if string(f.params) == "null" {
 		f.params = nil
 	}
+	if bad := ambiguous(f.params); bad != "" {
+		r := refuse(jsonrpc.CodeInvalidParams, "invalid params: "+bad)
+		r.id = id
+		return nil, r
+	}
 	req := &jsonrpc.Request{ID: id, Method: method, Params: f.params}
-	if method == "initialize" {
+	switch method {
+	case "notifications/cancelled":
+		req.Params = markLong(f.params)
+	case "initialize":
 		// The SDK answers a bad one with an error that has no code.
 		var p mcp.InitializeParams
 		err := errors.New("params are missing")
@@ -184,6 +192,64 @@ func (f *fields) check() string {
 		return `"params" must be an object`
 	}
 	return ""
+}
+
+// ambiguous returns which keys of params can be taken in two ways, or "". Two
+// readers of one message must not see two calls. What a tool is called with is
+// judged by the tool.
+func ambiguous(params json.RawMessage) string {
+	return distinct(params, func(key string, val []byte) string {
+		switch key {
+		case "_meta":
+			return distinct(val, func(_ string, val []byte) string { return distinct(val, nil) })
+		case "clientInfo":
+			return distinct(val, nil)
+		}
+		for _, known := range []string{"name", "arguments", "_meta"} {
+			if key != known && strings.EqualFold(key, known) {
+				return "key " + strconv.Quote(key) + " must be spelt " + strconv.Quote(known)
+			}
+		}
+		return ""
+	})
+}
+
+// distinct returns what is wrong with the keys of the object in data, where no
+// two may be the same but for case, or else what inner says of a member.
+func distinct(data []byte, inner func(key string, val []byte) string) (bad string) {
+	seen := make(map[string]string)
+	eachMember(data, func(raw, val []byte) bool {
+		key := string(raw)
+		folded := strings.ToLower(strings.ToUpper(key)) // letters with three forms fall together
+		other, twice := seen[folded]
+		switch {
+		case twice && other == key:
+			bad = "key " + strconv.Quote(clip(key, 100)) + " is given twice"
+		case twice:
+			bad = "keys " + strconv.Quote(clip(other, 100)) + " and " + strconv.Quote(clip(key, 100)) + " differ in case alone"
+		case inner != nil:
+			bad = inner(key, val)
+		}
+		seen[folded] = key
+		return bad == ""
+	})
+	return bad
+}
+
+// markLong gives the id that a cancellation names its inner form. The SDK wants
+// nothing else of it.
+func markLong(params json.RawMessage) json.RawMessage {
+	var id jsonrpc.ID
+	eachMember(params, func(key, val []byte) bool {
+		if string(key) == "requestId" {
+			id, _ = parseID(val)
+		}
+		return true
+	})
+	if !isLong(id) {
+		return params
+	}
+	return append(appendString([]byte(`{"requestId":`), id.Raw().(string)), '}')
 }
 
 // parseID reads an id without rounding it.

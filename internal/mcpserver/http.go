@@ -324,9 +324,20 @@ func checkPost(body []byte) (jsonrpc.Message, *refusal) {
 	case data[0] != '[':
 		return checkMessage(data)
 	}
+	ids := make(map[jsonrpc.ID]struct{})
 	eachElement(data, func(val []byte) {
-		if bad == nil {
-			_, bad = checkMessage(val)
+		if bad != nil {
+			return
+		}
+		var m jsonrpc.Message
+		if m, bad = checkMessage(val); bad != nil {
+			return
+		}
+		if req, ok := m.(*jsonrpc.Request); ok && req.IsCall() {
+			if _, taken := ids[req.ID]; taken { // the SDK would answer one of the two
+				bad = refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: id %s stands twice in the batch", encodeID(req.ID)))
+			}
+			ids[req.ID] = struct{}{}
 		}
 	})
 	return nil, bad

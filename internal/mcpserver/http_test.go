@@ -310,6 +310,11 @@ func TestBatchOverHTTPInTheVersionThatHasIt(t *testing.T) {
 	if status, _, _ := do(t, "POST", base+"/mcp", batch); status != 400 {
 		t.Errorf("batch without a session = %d, want 400", status)
 	}
+	twice := strings.Replace(batch, `"id":2`, `"id":1`, 1)
+	status, body, _ = do(t, "POST", base+"/mcp", twice, "Mcp-Session-Id", h.Get("Mcp-Session-Id"))
+	if status != 400 || !strings.Contains(body, "id 1 stands twice") {
+		t.Errorf("batch with one id twice = %d %s, want 400 and why", status, body)
+	}
 }
 
 func TestModernRequestWithoutItsHeaderIsToldSo(t *testing.T) {

@@ -248,6 +248,57 @@ func TestAnIDInUseIsRefusedAndTheCallGoesOn(t *testing.T) {
 	}
 }
 
+// Two readers of one message must not see two calls.
+func TestParamsThatCanBeTakenInTwoWaysAreRefused(t *testing.T) {
+	r := newRig(t)
+	p := r.stdio(t, t.Context())
+	p.initialize()
+	base, _ := r.serve(t)
+	session, stream := openSession(t, base), openSSE(t, base)
+	stream.initialize()
+	for _, tt := range []struct{ params, want string }{
+		{`"name":"echo","name":"count"`, `key "name" is given twice`},
+		{`"name":"echo","n\u0061me":"count"`, `key "name" is given twice`},
+		{`"Name":"echo","name":"count"`, `"Name" must be spelt "name"`},
+		{`"name":"count","Name":"echo"`, `"name" and "Name" differ in case alone`},
+		{`"Name":"echo"`, `"Name" must be spelt "name"`},
+		{`"name":"echo","argument\u017f":{}`, `must be spelt "arguments"`},
+		{`"name":"echo","arguments":{},"arguments":{"n":1}`, `key "arguments" is given twice`},
+		{`"name":"echo","_meta":{},"_meta":{}`, `key "_meta" is given twice`},
+		{`"name":"echo","_meta":{"threadId":"a","threadId":"b"}`, `key "threadId" is given twice`},
+		{`"name":"echo","_meta":{"threadid":"a","threadId":"b"}`, `differ in case alone`},
+		{`"name":"echo","_meta":{"io.modelcontextprotocol/clientInfo":{"name":"a","name":"b"}}`, `key "name" is given twice`},
+		{`"name":"echo","clientInfo":{"name":"a","Name":"b"}`, `differ in case alone`},
+	} {
+		call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{` + tt.params + `}}`
+		p.send(call)
+		_, overHTTP, _ := do(t, "POST", base+"/mcp", call, "Mcp-Session-Id", session)
+		_, overSSE, _ := do(t, "POST", stream.post, call)
+		for transport, line := range map[string]string{"stdio": p.line(), "http": overHTTP, "sse": overSSE} {
+			if m := parse(t, line); m.Error == nil || m.Error.Code != -32602 || string(m.ID) != "7" || !strings.Contains(m.Error.Message, tt.want) {
+				t.Errorf("%s: %s = %s, want %s", transport, tt.params, line, tt.want)
+			}
+		}
+	}
+	p.send(callLine(8, "echo", `{"text":"n"}`)) // keys of other objects may look alike
+	if m := p.next(); m.Error != nil {
+		t.Errorf("echo = %+v", m.Error)
+	}
+}
+
+func TestCancellationReachesCallsOfEveryID(t *testing.T) {
+	r := newRig(t)
+	p := r.stdio(t, t.Context())
+	p.initialize()
+	for _, id := range []string{"9007199254740993", "-9223372036854775808", "9223372036854775807", "1e3", `"a\u0062"`} {
+		p.send(callLine(id, "wait", `{}`))
+		wait(t, r.started, "the tool")
+		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"reason":"` + strings.Trim(id, `"`) + `","requestId":` + id + `}}`)
+		r.wantCause(t, context.Canceled)
+		p.next()
+	}
+}
+
 func TestCallBeforeInitializeHasACode(t *testing.T) {
 	r := newRig(t)
 	p := r.stdio(t, t.Context())

@@ -305,9 +305,9 @@ func TestPersonAndRootsAreAsked(t *testing.T) {
 					return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"sure": true}}, nil
 				},
 			})
-			c.AddRoots(&mcp.Root{URI: "file:///work/a%20b"}, &mcp.Root{URI: "file://localhost/c/../d/"}, &mcp.Root{URI: "https://example.org/"}, &mcp.Root{URI: "file://other/x"})
+			c.AddRoots(&mcp.Root{URI: "file:///home/a%20b"}, &mcp.Root{URI: "file://localhost/c/../d/"}, &mcp.Root{URI: "https://example.org/"}, &mcp.Root{URI: "file://other/x"})
 			s := r.connectAs(t, e, c)
-			want := `{"said":"/work/a b,/d true{\"sure\":true} false"}`
+			want := `{"said":"/home/a b,/d true{\"sure\":true} false"}`
 			for range 2 { // the second time the roots are known
 				if text := body(t, call(t, s, "confirm", nil)); text != want {
 					t.Errorf("confirm = %s, want %s", text, want)
