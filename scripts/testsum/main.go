@@ -70,16 +70,20 @@ type event struct {
 	FailedBuild string
 }
 
-// summary follows the stream. Output is kept per test and dropped when it passes.
+// summary follows the stream. Output is kept until its package ends.
 type summary struct {
 	w       io.Writer
-	output  map[string]map[string]*strings.Builder // package, then test ("" for the package's own)
-	build   map[string]*strings.Builder            // by import path
-	bad     map[string]bool                        // packages with a failed test
+	output  map[string]map[string]*testOutput // package, then test ("" for the package's own)
+	build   map[string]*strings.Builder       // by import path
 	passed  int
 	failed  int
 	skipped []skip
 	notes   []string
+}
+
+type testOutput struct {
+	strings.Builder
+	end string // "pass", "fail" or "skip"; "" when it never ended
 }
 
 type skip struct{ pkg, test, reason string }
@@ -87,9 +91,8 @@ type skip struct{ pkg, test, reason string }
 func newSummary(w io.Writer) *summary {
 	return &summary{
 		w:      w,
-		output: make(map[string]map[string]*strings.Builder),
+		output: make(map[string]map[string]*testOutput),
 		build:  make(map[string]*strings.Builder),
-		bad:    make(map[string]bool),
 	}
 }
 
@@ -123,55 +126,49 @@ func (s *summary) take(e event) {
 			s.build[e.ImportPath] = new(strings.Builder)
 		}
 		s.build[e.ImportPath].WriteString(e.Output)
-	case "pass":
-		if e.Test != "" {
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			s.endPackage(e)
+			return
+		}
+		out := s.of(e)
+		switch e.Action {
+		case "pass":
 			s.passed++
-			s.note(e)
-			delete(s.output[e.Package], e.Test)
-		} else {
-			s.endPackage(e)
-		}
-	case "fail":
-		if e.Test != "" {
+			s.note(out.String())
+		case "fail":
 			s.failed++
-			s.bad[e.Package] = true
-		} else {
-			s.endPackage(e)
+		case "skip":
+			s.skipped = append(s.skipped, skip{e.Package, e.Test, reason(out.String())})
 		}
-	case "skip":
-		if e.Test != "" {
-			s.skipped = append(s.skipped, skip{e.Package, e.Test, reason(s.text(e))})
-			delete(s.output[e.Package], e.Test)
-		} else {
-			s.endPackage(e)
-		}
+		out.end = e.Action
 	}
 }
 
+// keep takes output without the marks by which a test binary sets its own lines
+// apart from what tests print.
 func (s *summary) keep(e event) {
+	s.of(e).WriteString(strings.ReplaceAll(e.Output, "\x16", ""))
+}
+
+// of returns what the test of e, or its package, has printed so far.
+func (s *summary) of(e event) *testOutput {
 	tests := s.output[e.Package]
 	if tests == nil {
-		tests = make(map[string]*strings.Builder)
+		tests = make(map[string]*testOutput)
 		s.output[e.Package] = tests
 	}
 	if tests[e.Test] == nil {
-		tests[e.Test] = new(strings.Builder)
+		tests[e.Test] = new(testOutput)
 	}
-	tests[e.Test].WriteString(e.Output)
-}
-
-func (s *summary) text(e event) string {
-	if b := s.output[e.Package][e.Test]; b != nil {
-		return b.String()
-	}
-	return ""
+	return tests[e.Test]
 }
 
 var noted = regexp.MustCompile(`(?m)^\s+\S+\.go:\d+: note: (.*)$`)
 
 // note keeps what a passing test wants a person to see.
-func (s *summary) note(e event) {
-	for _, m := range noted.FindAllStringSubmatch(s.text(e), -1) {
+func (s *summary) note(output string) {
+	for _, m := range noted.FindAllStringSubmatch(output, -1) {
 		s.notes = append(s.notes, m[1])
 	}
 }
@@ -179,31 +176,39 @@ func (s *summary) note(e event) {
 // verdict matches the lines with which go test closes a package.
 var verdict = regexp.MustCompile(`(?m)^(ok  |FAIL|\?   |---)\t.*\n`)
 
-// endPackage prints what a package had to say. What is still kept when it failed
-// is the output of tests that failed or never ended.
+// endPackage prints what a package had to say: its verdict, and when that is bad,
+// the output of the tests that failed, never ended, or raced.
 func (s *summary) endPackage(e event) {
-	own := s.text(e)
-	if e.Action == "fail" {
-		if b := s.build[e.FailedBuild]; b != nil {
-			fmt.Fprint(s.w, b.String())
-		}
-		if !s.bad[e.Package] {
-			s.failed++ // it did not build, or died outside a test
-		}
-		tests := s.output[e.Package]
-		for _, name := range slices.Sorted(maps.Keys(tests)) {
-			if name != "" {
-				fmt.Fprint(s.w, tests[name].String())
-			}
-		}
-		fmt.Fprint(s.w, own)
-		if !verdict.MatchString(own) {
-			fmt.Fprintf(s.w, "FAIL\t%s\n", e.Package)
-		}
-	} else {
-		fmt.Fprint(s.w, strings.Join(verdict.FindAllString(own, -1), ""))
-	}
+	tests := s.output[e.Package]
 	delete(s.output, e.Package)
+	var own string
+	if out := tests[""]; out != nil {
+		own = out.String()
+		delete(tests, "")
+	}
+	if e.Action != "fail" {
+		fmt.Fprint(s.w, strings.Join(verdict.FindAllString(own, -1), ""))
+		return
+	}
+	if b := s.build[e.FailedBuild]; b != nil {
+		fmt.Fprint(s.w, b.String())
+	}
+	failed := false
+	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		out := tests[name]
+		failed = failed || out.end == "fail"
+		// A race that is noticed between tests fails the package and no test.
+		if out.end == "fail" || out.end == "" || strings.Contains(out.String(), "WARNING: DATA RACE") {
+			fmt.Fprint(s.w, out.String())
+		}
+	}
+	if !failed {
+		s.failed++ // it did not build, died, raced or leaked
+	}
+	fmt.Fprint(s.w, own)
+	if !verdict.MatchString(own) {
+		fmt.Fprintf(s.w, "FAIL\t%s\n", e.Package)
+	}
 }
 
 var (

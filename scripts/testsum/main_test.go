@@ -101,6 +101,60 @@ func TestSkipsFailAStrictRunUnlessTheRegistryWasSilent(t *testing.T) {
 	}
 }
 
+// go test -json of a package in which a goroutine of an ended test raced with the
+// test after it: every test passes, the package fails.
+const raced = `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"WARNING: DATA RACE\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"--- PASS: TestA (0.00s)\n"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"unseen\n"}
+{"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Output":"FAIL\n"}
+{"Action":"output","Package":"p","Output":"FAIL\tp\t0.1s\n"}
+{"Action":"fail","Package":"p"}
+`
+
+func TestARaceBetweenTestsIsShown(t *testing.T) {
+	var out strings.Builder
+	s := newSummary(&out)
+	if err := s.read(strings.NewReader(raced)); err != nil {
+		t.Fatal(err)
+	}
+	if s.close(false) {
+		t.Error("the run counts as good")
+	}
+	for _, want := range []string{"WARNING: DATA RACE", "FAIL\tp\t0.1s\n", "\n2 passed, 1 failed, 0 skipped\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, &out)
+		}
+	}
+	if strings.Contains(out.String(), "unseen") {
+		t.Errorf("output shows a test that had no part in it:\n%s", &out)
+	}
+}
+
+func TestReasonOfASkipIsWhatTheTestSaid(t *testing.T) {
+	stream := `{"Action":"output","Package":"p","Test":"TestA","Output":"\u0016=== RUN   TestA\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:12: no such\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"        program\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"--- SKIP: TestA (0.00s)\n"}
+{"Action":"skip","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}
+{"Action":"pass","Package":"p"}
+`
+	var out strings.Builder
+	s := newSummary(&out)
+	if err := s.read(strings.NewReader(stream)); err != nil {
+		t.Fatal(err)
+	}
+	s.close(false)
+	if want := "  p TestA: no such program\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("output lacks %q:\n%s", want, &out)
+	}
+}
+
 func TestATimeoutShowsTheTestThatHung(t *testing.T) {
 	module(t, map[string]string{
 		"hangs/x_test.go": "package hangs\nimport \"testing\"\nfunc TestHangs(t *testing.T) { t.Log(\"waiting\"); select {} }\n",
