@@ -6,7 +6,7 @@ set -eu
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/async-crud-mcp
 exe=$cache/tools/golangci-lint-$1-$(go env GOVERSION)
 if [ -x "$exe" ]; then
-  exec "$exe" run ./...
+  exec "$exe" run --allow-parallel-runners ./...
 fi
 reason=$(sed -n 's/^golangci-lint	//p' "$cache/missing.txt" 2>/dev/null || true)
 case $reason in
