@@ -22,17 +22,17 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys/opendir"
 )
 
-// long makes races run for longer: FSYS_TEST_RACE=5s.
-func long(t *testing.T) time.Duration {
+// long is how long a race runs: FSYS_TEST_RACE=5s for longer.
+func long(t *testing.T, usual time.Duration) time.Duration {
 	if s := os.Getenv("FSYS_TEST_RACE"); s != "" {
 		d, err := time.ParseDuration(s)
 		must(t, err)
 		return d
 	}
 	if testing.Short() {
-		return 100 * time.Millisecond
+		return usual / 10
 	}
-	return time.Second
+	return usual
 }
 
 // A directory, or a file, changes places with a link that leads out as fast as
@@ -53,36 +53,31 @@ func TestNothingEscapesWhileLinksFlip(t *testing.T) {
 func race(t *testing.T, flips string) {
 	root, outside := tempDir(t), tempDir(t)
 	b := open(t, root)
-	names := []string{"read", "write", "append", "remove", "rename", "copy", "copyto", "mkdir", "walk", "removeall", "sweep"}
+	names := []string{"naive", "read", "write", "append", "remove", "rename", "copy", "copyto", "mkdir", "walk", "removeall", "sweep"}
 	must(t, os.Mkdir(filepath.Join(root, "d"), 0o755))
 	for _, name := range names {
 		put(t, filepath.Join(root, "d", name), "inside")
 		put(t, filepath.Join(outside, name), "secret "+name)
 		put(t, filepath.Join(outside, "outer", name), "secret "+name)
 	}
-	var stop atomic.Bool
-	var all sync.WaitGroup
-	var flipped, done [16]atomic.Int64
-	if flips == "directory" {
-		must(t, os.Symlink(outside, filepath.Join(root, "hold")))
-		all.Go(func() {
-			for !stop.Load() {
-				must(t, unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "d"), unix.AT_FDCWD, filepath.Join(root, "hold"), unix.RENAME_EXCHANGE))
-				flipped[0].Add(1)
-			}
-		})
-	} else {
-		for i, name := range names {
-			must(t, os.Symlink(filepath.Join(outside, name), filepath.Join(root, "d", name+".hold")))
-			all.Go(func() {
-				for !stop.Load() {
-					// What is not there, because somebody moved it, is not flipped.
-					if unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "d", name), unix.AT_FDCWD, filepath.Join(root, "d", name+".hold"), unix.RENAME_EXCHANGE) == nil {
-						flipped[i].Add(1)
-					}
-				}
-			})
+	hold := filepath.Join(root, "hold")
+	must(t, os.Symlink(outside, hold))
+	for _, name := range names {
+		must(t, os.Symlink(filepath.Join(outside, name), filepath.Join(root, "d", name+".hold")))
+	}
+	// flip changes what name leads through until it is stopped.
+	flip := func(name string, stop *atomic.Bool) (flipped int) {
+		a, b := filepath.Join(root, "d"), hold
+		if flips == "file" {
+			a, b = filepath.Join(a, name), filepath.Join(a, name+".hold")
 		}
+		for !stop.Load() {
+			// What is not there, because it was moved, is not flipped.
+			if unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE) == nil {
+				flipped++
+			}
+		}
+		return flipped
 	}
 	before := snapshot(t, outside)
 	noSync := fsys.Sync{Off: true}
@@ -93,6 +88,14 @@ func race(t *testing.T, flips string) {
 		}
 	}
 	ops := map[string]func(p, q fsys.Path) error{
+		// Who looks at the name and then uses it is led out, which shows that the
+		// flips come at the right moments.
+		"naive": func(p, _ fsys.Path) error {
+			if data, _ := os.ReadFile(p.String()); !bytes.Contains(data, []byte("secret")) {
+				return errors.New("not this time")
+			}
+			return nil
+		},
 		"read": func(p, _ fsys.Path) error { data, _, err := p.Read(mega); secret(data); return err },
 		"write": func(p, _ fsys.Path) error {
 			data, _, err := p.Read(mega)
@@ -161,48 +164,36 @@ func race(t *testing.T, flips string) {
 		},
 		"sweep": func(fsys.Path, fsys.Path) error { _, err := b.Sweep(context.Background()); return err },
 	}
-	for i, name := range names {
-		all.Go(func() {
-			for !stop.Load() {
-				p, err := b.Resolve("d/" + name)
-				if err != nil {
-					continue
-				}
-				q, err := b.ResolveLink("q-" + name) // what was moved there may be a link
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if ops[name](p, q) == nil {
-					done[i].Add(1)
-				}
+	allFlips := 0
+	for _, name := range names {
+		var stop atomic.Bool
+		var flipping sync.WaitGroup
+		var flipped, tried, done int
+		flipping.Go(func() { flipped = flip(name, &stop) })
+		for until := time.Now().Add(long(t, 100*time.Millisecond)); time.Now().Before(until); tried++ {
+			p, err := b.Resolve("d/" + name)
+			if err != nil {
+				continue
 			}
-		})
-	}
-	// Who checks the name and then uses it would be led out, if the flips are fast
-	// enough to prove anything.
-	naive := 0
-	for until := time.Now().Add(long(t)); time.Now().Before(until); {
-		if p, err := b.Resolve("d/read"); err == nil {
-			if data, _ := os.ReadFile(p.String()); bytes.Contains(data, []byte("secret")) {
-				naive++
+			q, err := b.ResolveLink("q-" + name) // what was moved there may be a link
+			must(t, err)
+			if ops[name](p, q) == nil {
+				done++
 			}
 		}
+		stop.Store(true)
+		flipping.Wait()
+		t.Logf("%-9s worked %d of %d times, %d flips", name, done, tried, flipped)
+		allFlips += flipped
 	}
-	stop.Store(true)
-	all.Wait()
-	t.Logf("the naive way escaped %d times", naive)
+	if allFlips < 100 {
+		t.Errorf("only %d flips: nothing was proven", allFlips)
+	}
 	if after := snapshot(t, outside); after != before {
 		t.Errorf("outside was\n%s\nis\n%s", before, after)
 	}
-	if flipped[0].Load() < 100 {
-		t.Errorf("flipped %d times only", flipped[0].Load())
-	}
 	if info, err := os.Lstat(filepath.Join(root, "q-copy")); err == nil && !info.Mode().IsRegular() {
 		t.Errorf("a copy is %v", info.Mode())
-	}
-	for i, name := range names {
-		t.Logf("%-9s worked %d times", name, done[i].Load())
 	}
 }
 
@@ -299,7 +290,7 @@ func edits(t *testing.T, save func(path, text string) error, durable fsys.Sync, 
 }
 
 func TestASaveByRenameIsNeverOverwrittenUnseen(t *testing.T) {
-	saves, commits, refused, lost := edits(t, byRename, fsys.Sync{Off: true}, long(t))
+	saves, commits, refused, lost := edits(t, byRename, fsys.Sync{Off: true}, long(t, time.Second))
 	t.Logf("%d saves, %d commits, %d refused, %d lost", saves, commits, refused, lost)
 	if lost > 0 || commits == 0 || refused == 0 {
 		t.Errorf("%d saves: %d commits, %d refused, %d lost, want none lost", saves, commits, refused, lost)
@@ -310,13 +301,13 @@ func TestASaveByRenameIsNeverOverwrittenUnseen(t *testing.T) {
 // opening it, if the name goes to the new file in between and the flush of the
 // directory is over before the opening goes on.
 func TestASaveInPlaceIsSeen(t *testing.T) {
-	saves, commits, refused, lost := edits(t, inPlace, fsys.Sync{}, long(t))
+	saves, commits, refused, lost := edits(t, inPlace, fsys.Sync{}, long(t, time.Second))
 	t.Logf("with leases: %d saves, %d commits, %d refused, %d lost", saves, commits, refused, lost)
 	if lost > 1+saves/10_000 || commits == 0 {
 		t.Errorf("%d saves: %d commits, %d refused, %d lost", saves, commits, refused, lost)
 	}
 	t.Cleanup(opendir.PretendLacking(false, false, true))
-	saves, commits, refused, lost = edits(t, inPlace, fsys.Sync{}, long(t))
+	saves, commits, refused, lost = edits(t, inPlace, fsys.Sync{}, long(t, time.Second))
 	t.Logf("without: %d saves, %d commits, %d refused, %d lost", saves, commits, refused, lost)
 }
 

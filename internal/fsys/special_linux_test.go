@@ -500,6 +500,30 @@ func TestOneKeyPerFileWhereCaseDoesNotMatter(t *testing.T) {
 	}
 }
 
+// Neither success nor any failure leaves a descriptor open.
+func TestNothingIsLeftOpen(t *testing.T) {
+	descriptors := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		must(t, err)
+		return len(all)
+	}
+	for op := range changes(t, nil) {
+		for n := 1; ; n++ {
+			b, _ := grow(t)
+			do := changes(t, b)[op]
+			seen := fail(t, n, syscall.EIO)
+			before := descriptors()
+			err := do()
+			if after := descriptors(); after != before {
+				t.Errorf("%s, step %d, %v: %d descriptors open, %d before", op, n, err, after, before)
+			}
+			if len(*seen) < n {
+				break
+			}
+		}
+	}
+}
+
 // The whole is the same on systems without the newer calls.
 func TestWithoutTheNewerCalls(t *testing.T) {
 	t.Cleanup(opendir.PretendLacking(true, true, true))
