@@ -23,6 +23,7 @@ type refusal struct {
 	code    int64
 	message string
 	data    json.RawMessage // more about it, or nil
+	busy    bool            // it may be served later
 	silent  bool            // the message is itself an answer; answering it could go on for ever
 }
 

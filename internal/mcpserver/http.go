@@ -324,9 +324,13 @@ func checkPost(body []byte) (jsonrpc.Message, *refusal) {
 	case data[0] != '[':
 		return checkMessage(data)
 	}
-	ids := make(map[jsonrpc.ID]struct{})
+	n, ids := 0, make(map[jsonrpc.ID]struct{})
 	eachElement(data, func(val []byte) {
 		if bad != nil {
+			return
+		}
+		if n++; n > maxCalls {
+			bad = refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: a batch has at most %d messages", maxCalls))
 			return
 		}
 		var m jsonrpc.Message

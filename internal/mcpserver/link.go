@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,6 +21,7 @@ type link struct {
 	sess   *session
 	newest string // newest protocol version offered; "": all
 	in     chan jsonrpc.Message
+	seats  chan struct{} // one for each call until its answer is sent
 	closed chan struct{}
 	once   sync.Once
 
@@ -37,10 +39,20 @@ type batch struct {
 	answers [][]byte
 }
 
+const (
+	// maxCalls is how many calls of a connection may be without an answer, and
+	// how many messages a batch may have. Answers that are not read are kept.
+	maxCalls = 256
+	// seatPatience is how long a call beyond that waits for another to end. What
+	// comes behind it waits too, and it may be what lets one end: a cancellation,
+	// or an answer to a question.
+	seatPatience = time.Second
+)
+
 func newLink(sess *session, newest string, send func([]byte) error) *link {
 	return &link{
 		sess: sess, newest: newest, send: send,
-		in: make(chan jsonrpc.Message), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]*batch),
+		in: make(chan jsonrpc.Message), seats: make(chan struct{}, maxCalls), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]*batch),
 	}
 }
 
@@ -93,7 +105,7 @@ func (l *link) accept(data []byte, extra *mcp.RequestExtra) *refusal {
 	}
 	m, bad := decodeMessage(data)
 	if bad == nil {
-		bad = l.admit(m, extra, nil)
+		bad = l.admit(m, extra, nil, &time.Time{})
 	}
 	if bad != nil {
 		return bad
@@ -108,14 +120,21 @@ func (l *link) acceptBatch(data []byte, extra *mcp.RequestExtra) *refusal {
 	if v := l.sess.negotiated(); v == "" || v > lastBatchVersion {
 		return refuse(jsonrpc.CodeInvalidRequest, "invalid request: batches ended with protocol version "+lastBatchVersion+"; send one message at a time")
 	}
+	n := 0
+	eachElement(data, func([]byte) { n++ })
+	switch {
+	case n == 0:
+		return refuse(jsonrpc.CodeInvalidRequest, "invalid request: the batch is empty")
+	case n > maxCalls:
+		return refuse(jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: a batch has at most %d messages", maxCalls))
+	}
 	b := &batch{open: 1} // this function's own share
 	var messages []jsonrpc.Message
-	n := 0
+	var until time.Time
 	eachElement(data, func(val []byte) {
-		n++
 		m, bad := decodeMessage(val)
 		if bad == nil {
-			bad = l.admit(m, extra, b)
+			bad = l.admit(m, extra, b, &until)
 		}
 		switch {
 		case bad == nil:
@@ -126,9 +145,6 @@ func (l *link) acceptBatch(data []byte, extra *mcp.RequestExtra) *refusal {
 			l.mu.Unlock()
 		}
 	})
-	if n == 0 {
-		return refuse(jsonrpc.CodeInvalidRequest, "invalid request: the batch is empty")
-	}
 	for _, m := range messages {
 		l.push(m)
 	}
@@ -140,8 +156,9 @@ func (l *link) acceptBatch(data []byte, extra *mcp.RequestExtra) *refusal {
 
 const lastBatchVersion = "2025-03-26"
 
-// admit decides whether m may go to the SDK, and books it when it is a call.
-func (l *link) admit(m jsonrpc.Message, extra *mcp.RequestExtra, b *batch) *refusal {
+// admit decides whether m may go to the SDK, and books it when it is a call. A
+// call waits for a seat, in a batch all of them together.
+func (l *link) admit(m jsonrpc.Message, extra *mcp.RequestExtra, b *batch, until *time.Time) *refusal {
 	req, ok := m.(*jsonrpc.Request)
 	if !ok {
 		return nil
@@ -149,6 +166,41 @@ func (l *link) admit(m jsonrpc.Message, extra *mcp.RequestExtra, b *batch) *refu
 	if extra != nil {
 		req.Extra = extra
 	}
+	if req.IsCall() && !l.sit(until) {
+		r := refuse(jsonrpc.CodeInternalError, fmt.Sprintf("busy: %d calls of this connection have no answer yet; read the answers, or wait for some of the calls", maxCalls))
+		r.id, r.busy = req.ID, true
+		return r
+	}
+	r := l.book(req, b)
+	if r != nil && req.IsCall() {
+		<-l.seats
+	}
+	return r
+}
+
+// sit takes a seat, and reports false when none became free.
+func (l *link) sit(until *time.Time) bool {
+	select {
+	case l.seats <- struct{}{}:
+		return true
+	default:
+	}
+	if until.IsZero() {
+		*until = time.Now().Add(seatPatience)
+	}
+	t := time.NewTimer(time.Until(*until))
+	defer t.Stop()
+	select {
+	case l.seats <- struct{}{}:
+		return true
+	case <-l.closed:
+	case <-t.C:
+	}
+	return false
+}
+
+// book notes what req begins.
+func (l *link) book(req *jsonrpc.Request, b *batch) *refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if req.Method == "initialize" || isModern(req.Params) {
@@ -200,7 +252,10 @@ func (l *link) Write(_ context.Context, m jsonrpc.Message) error {
 	delete(l.calls, res.ID)
 	l.mu.Unlock()
 	if booked {
-		defer l.sess.leave(true)
+		defer func() {
+			<-l.seats
+			l.sess.leave(true)
+		}()
 	}
 	if b != nil {
 		if data = l.settle(b, data); data == nil {

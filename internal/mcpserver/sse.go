@@ -89,7 +89,11 @@ func (s *Server) postSSE(w http.ResponseWriter, r *http.Request) {
 	}
 	if bad := l.accept(body, &mcp.RequestExtra{Header: r.Header}); bad != nil {
 		s.log.Debug("message refused", "code", bad.code, "reason", bad.message)
-		writeRefusal(w, http.StatusBadRequest, bad)
+		status := http.StatusBadRequest
+		if bad.busy {
+			status = http.StatusServiceUnavailable
+		}
+		writeRefusal(w, status, bad)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)

@@ -458,7 +458,7 @@ func TestReadingGoesOnWhileTheClientDoesNotRead(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- r.ServeStdio(t.Context(), inR, outW); outW.Close() }()
 	_, _ = io.WriteString(inW, initialize+"\n"+initialized+"\n")
-	for i := range 500 {
+	for i := range maxCalls - 1 { // initialize has no answer yet either
 		if _, err := io.WriteString(inW, callLine(i, "echo", `{"text":"x"}`)+"\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -466,7 +466,7 @@ func TestReadingGoesOnWhileTheClientDoesNotRead(t *testing.T) {
 	go func() {
 		defer inW.Close()
 		buf := make([]byte, 1<<16)
-		for n := 0; n < 501; {
+		for n := 0; n < maxCalls; {
 			k, err := outR.Read(buf)
 			if err != nil {
 				return
@@ -476,6 +476,94 @@ func TestReadingGoesOnWhileTheClientDoesNotRead(t *testing.T) {
 	}()
 	if err := wait(t, done, "ServeStdio"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestCallsWithoutAnAnswerAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.stdio(t, t.Context())
+		p.initialize()
+		for i := range maxCalls {
+			p.send(callLine(i, "wait", `{}`))
+			<-r.started
+		}
+		before := time.Now()
+		p.send(callLine(maxCalls, "echo", `{}`))
+		if m := p.next(); m.Error == nil || !strings.Contains(m.Error.Message, "busy") || string(m.ID) != fmt.Sprint(maxCalls) || time.Since(before) != seatPatience {
+			t.Errorf("one call more = %+v after %s, want busy after %s", m, time.Since(before), seatPatience)
+		}
+		// What comes behind it is heard.
+		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`, callLine("9999", "echo", `{}`))
+		if m := p.next(); string(m.ID) != "7" {
+			t.Errorf("the cancelled call = %+v", m)
+		}
+		if m := p.next(); string(m.ID) != "9999" || m.Error != nil {
+			t.Errorf("the call in its place = %+v", m)
+		}
+		p.in.Close()
+		for range maxCalls {
+			<-r.ended
+		}
+		<-p.done
+	})
+}
+
+func TestManyQuickCallsInARowAreAllServed(t *testing.T) {
+	r := newRig(t)
+	p := r.stdio(t, t.Context())
+	p.initialize()
+	const n = 10 * maxCalls
+	go func() {
+		for i := range n {
+			_, _ = io.WriteString(p.in, callLine(i, "echo", `{}`)+"\n")
+		}
+	}()
+	for range n {
+		if m := p.next(); m.Error != nil {
+			t.Fatalf("call %s = %+v", m.ID, m.Error)
+		}
+	}
+}
+
+func TestBatchBeyondTheBoundIsRefused(t *testing.T) {
+	r := newRig(t)
+	p := r.stdio(t, t.Context())
+	p.send(strings.Replace(initialize, "2025-06-18", "2025-03-26", 1), initialized)
+	p.next()
+	calls := make([]string, maxCalls+1)
+	for i := range calls {
+		calls[i] = callLine(i, "echo", `{}`)
+	}
+	p.send("[" + strings.Join(calls, ",") + "]")
+	if m := p.next(); m.Error == nil || m.Error.Code != -32600 {
+		t.Errorf("a batch of %d = %+v", len(calls), m)
+	}
+	if _, bad := checkPost([]byte("[" + strings.Join(calls, ",") + "]")); bad == nil || bad.code != -32600 {
+		t.Errorf("the same over HTTP = %+v", bad)
+	}
+	p.send("[" + strings.Join(calls[:maxCalls], ",") + "]")
+	var got []message
+	if err := json.Unmarshal([]byte(p.line()), &got); err != nil || len(got) != maxCalls {
+		t.Errorf("%d answers, %v, want %d", len(got), err, maxCalls)
+	}
+}
+
+func TestCallsOfAStreamAreBounded(t *testing.T) {
+	r := newRig(t)
+	base, _ := r.serve(t)
+	c := openSSE(t, base)
+	c.initialize()
+	for i := range maxCalls {
+		c.send(callLine(i, "wait", `{}`))
+		wait(t, r.started, "the tool")
+	}
+	if status, body, _ := do(t, "POST", c.post, callLine(maxCalls, "echo", `{}`)); status != 503 || !strings.Contains(body, "busy") {
+		t.Errorf("one call more = %d %s, want 503", status, body)
+	}
+	c.drop()
+	for range maxCalls {
+		wait(t, r.ended, "the end of the tool")
 	}
 }
 
