@@ -374,12 +374,15 @@ func scalarJSON(n *Node) ([]byte, error) {
 	case "!!null":
 		return []byte("null"), nil
 	case "!!bool":
-		return []byte(strings.ToLower(n.Value)), nil
+		if text := strings.ToLower(n.Value); text == "true" || text == "false" {
+			return []byte(text), nil
+		}
+		return nil, fmt.Errorf("must be true or false, not %q", Clip(n.Value))
 	case "!!int":
 		if i, err := strconv.ParseInt(plain, 0, 64); err == nil {
 			return strconv.AppendInt(nil, i, 10), nil
 		}
-		if json.Valid([]byte(n.Value)) {
+		if digits := strings.TrimPrefix(n.Value, "-"); strings.Trim(digits, "0123456789") == "" && json.Valid([]byte(n.Value)) {
 			return []byte(n.Value), nil // too large for us; the schema will say so
 		}
 		return nil, fmt.Errorf("is not a number that can be used: %q", Clip(n.Value))

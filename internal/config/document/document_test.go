@@ -72,6 +72,39 @@ func TestJSONSpellsNamesAndWordsAsTheTypeDoes(t *testing.T) {
 	}
 }
 
+// A tag says what a scalar is; it does not turn its text into JSON.
+func TestTagsDoNotSmuggleJSON(t *testing.T) {
+	for _, text := range []string{
+		`!!bool "\"deny\",\"priority\":99"`, `!!bool "yes"`, `!!bool ""`,
+		`!!int "\"deny\""`, `!!int "[1]"`, `!!int "{\"a\":1}"`, `!!int "1e3"`, `!!int "-"`, `!!int ""`,
+		`!!float "\"x\""`, `!!float "nan"`, `!!binary "x"`, `!mine 1`,
+	} {
+		doc, err := Parse("yaml", []byte("x: "+text+"\n"))
+		if err != nil {
+			continue
+		}
+		if got, err := JSON(Root(doc).Content[1], "x", nil, nil); err == nil {
+			t.Errorf("%s became %s", text, got)
+		}
+		if got, err := Render("json", doc); err == nil {
+			t.Errorf("%s was written as %s", text, got)
+		}
+	}
+	for text, want := range map[string]string{
+		`!!bool "True"`: "true", `false`: "false", `!!int "7"`: "7", `-0x10`: "-16", `18446744073709551615`: "18446744073709551615",
+		`!!float "1.5"`: "1.5", `!!str true`: `"true"`, `!!null ""`: "null",
+	} {
+		doc, err := Parse("yaml", []byte("x: "+text+"\n"))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got, err := JSON(Root(doc).Content[1], "x", nil, nil); err != nil || string(got) != want {
+			t.Errorf("%s = %s, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
 // FuzzParse: no bytes make a parser panic or the tree unreadable.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"{}", `{"a": [1, {"b": "\ud800"}]}`, "a: &x [*x]\n", "? {a: b}\n: c\n", "[a]\nb = 1e9\n", "a: !!binary x\n", "\xef\xbb\xbf{}", strings.Repeat("[", 300)} {
