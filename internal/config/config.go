@@ -301,6 +301,22 @@ func (st *Store) open() []*project {
 	return all
 }
 
+// Preview returns the settings of the project at root if its file at path had
+// these bytes, nil for no file, and a person vouched for them or not. A file that
+// would be refused is an error. Nothing changes.
+func (st *Store) Preview(root, path string, raw []byte, trusted bool) (*Snapshot, error) {
+	var l *layer
+	if raw != nil {
+		var err error
+		if l, err = fileLayer("project", path, raw, st.home); err != nil {
+			return nil, err
+		}
+	}
+	base := st.base.Load()
+	next := st.snapshot(root, base.layer, l, trusted)
+	return next, st.verify("project", path, base.snap, next)
+}
+
 // Run watches the user's file and those of open projects and reloads them until
 // ctx ends.
 func (st *Store) Run(ctx context.Context) error {

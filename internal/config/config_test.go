@@ -16,6 +16,7 @@ import (
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/pattern"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -680,6 +681,59 @@ func TestInitWritesAFileThatSaysTheDefaults(t *testing.T) {
 	}
 }
 
+func TestInitOfAProjectSetsNothing(t *testing.T) {
+	for _, format := range []string{"json", "yaml", "toml"} {
+		var out bytes.Buffer
+		if err := InitProject(format, &out); err != nil {
+			t.Fatal(err)
+		}
+		l, err := fileLayer("project", "config."+format, out.Bytes(), "/home/u")
+		if err != nil || len(l.has) > 0 || len(l.warnings) > 0 {
+			t.Errorf("%s: sets %d keys, warns %v, %v\n%s", format, len(l.has), l.warnings, err, out.String())
+		}
+		wantContains(t, out.String(), "in a project file: lower")
+		if strings.Contains(out.String(), "base_directories") || strings.Contains(out.String(), "cluster") {
+			t.Errorf("%s offers what a project cannot set", format)
+		}
+	}
+}
+
+func TestPreviewJudgesBytesThatAreNotThereYet(t *testing.T) {
+	userDir(t)
+	st := loaded(t, Options{})
+	st.OnChange(func(_, next *Snapshot) error {
+		if next.Config.Crud.DiffContextLines == 13 {
+			return errors.New("thirteen is refused")
+		}
+		return nil
+	}, nil)
+	for _, c := range []struct {
+		text    string
+		trusted bool
+		shell   bool
+		want    string // error
+	}{
+		{"shell: {enabled: true}", true, true, ""},
+		{"shell: {enabled: true}", false, false, ""},
+		{"shell: {enabled: perhaps}", true, false, "line 1: shell.enabled must be"},
+		{"crud: {diff_context_lines: 13}", true, false, "thirteen"},
+	} {
+		s, err := st.Preview("/p", "/p/config.yaml", []byte(c.text), c.trusted)
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", c.text, err, c.want)
+			}
+			continue
+		}
+		if err != nil || s.Config.Shell.Enabled != c.shell {
+			t.Errorf("%s, trusted %v: %v", c.text, c.trusted, err)
+		}
+	}
+	if s, err := st.Preview("/p", "", nil, true); err != nil || len(Changed(s, st.Current())) > 0 {
+		t.Errorf("without a file: %v", err)
+	}
+}
+
 // regexpUncomment takes the mark of comment off lines that set something.
 func regexpUncomment(text string) string {
 	var lines []string
@@ -708,5 +762,29 @@ func TestHealthFindingsNameTheirPart(t *testing.T) {
 	want := health.Finding{Part: "settings", Detail: "environment ASYNC_CRUD_MCP_NO__SUCH: is not a setting; a setting is ASYNC_CRUD_MCP_SECTION__KEY"}
 	if got := st.Status(); len(got) != 1 || got[0] != want {
 		t.Errorf("status %+v, want %+v", got, want)
+	}
+}
+
+func TestADottedNameInAFileIsToldItsPlace(t *testing.T) {
+	s, err := fromFile(t, "config.json", `{"crud.max_timeout": 5}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantContains(t, warningTexts(s), "crud.max_timeout is not a setting with a dot in its name; write max_timeout inside crud")
+}
+
+func TestProtectedPathsReachNestedRepositories(t *testing.T) {
+	for _, path := range []string{".async-crud-mcp/config.json", ".git/config", ".git/hooks/pre-commit", "vendor/lib/.git/config", "a/.git/hooks/x"} {
+		covered := false
+		for _, expr := range settings().defaults.Crud.ProtectedPaths {
+			g, err := pattern.CompileGlob(expr, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			covered = covered || g.Covers(path)
+		}
+		if !covered {
+			t.Errorf("%s is not protected", path)
+		}
 	}
 }

@@ -151,6 +151,14 @@ func (t *table) suggest(name string) string {
 	return schema.Nearest(name, sections)
 }
 
+// KeyName returns the full name of a setting that is spelled in some way, or "".
+func KeyName(name string) string {
+	if k := settings().find(strings.TrimSpace(name)); k != nil {
+		return k.name
+	}
+	return ""
+}
+
 // SectionNames lists the sections in order.
 func SectionNames() []string {
 	var names []string

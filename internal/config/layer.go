@@ -138,6 +138,9 @@ func plain(s string) string {
 }
 
 func unknown(name string) string {
+	if k := settings().find(name); k != nil { // in a file, where a name has no dots
+		return fmt.Sprintf("is not a setting with a dot in its name; write %s inside %s", k.leaf, k.section)
+	}
 	if near := settings().suggest(name); near != "" {
 		return fmt.Sprintf("is not a setting; did you mean %s?", near)
 	}

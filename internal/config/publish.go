@@ -71,18 +71,32 @@ func member(n *document.Node, name string) *document.Node {
 
 func setMember(n *document.Node, name string, value *document.Node) { *member(n, name) = *value }
 
-// Init writes a starter file in the format json, yaml or toml: every setting
-// with its default and an explanation. What JSON must state, the others have
-// commented out.
-func Init(format string, w io.Writer) error {
+// Init writes a starter file of the user's in the format json, yaml or toml:
+// every setting with its default and an explanation. What JSON must state, the
+// others have commented out.
+func Init(format string, w io.Writer) error { return starter(format, w, false) }
+
+// InitProject writes a starter file of a project: an explanation of every
+// setting it may have, and none that is set. A default that it stated would go
+// before the user's own value.
+func InitProject(format string, w io.Writer) error { return starter(format, w, true) }
+
+func starter(format string, w io.Writer, project bool) error {
 	var out bytes.Buffer
 	sections := settings().schema.Fields()
+	if project {
+		sections = projectFields(sections)
+	}
 	switch format {
 	case "json":
 		fmt.Fprintf(&out, "{\n  \"$schema\": %q,\n  \"_version\": %q", schemaURL, formatVersion)
 		for _, s := range sections {
 			fmt.Fprintf(&out, ",\n\n  %q: {\n    \"_help\": %s", s.Name, document.Quote(s.Description))
 			for _, f := range s.Fields {
+				if project {
+					fmt.Fprintf(&out, ",\n    \"_%s_help\": %s", f.Name, document.Quote(explain(f)+"; default "+defaultOf(f)))
+					continue
+				}
 				fmt.Fprintf(&out, ",\n\n    %q: %s,\n    \"_%s_help\": %s", f.Name, defaultOf(f), f.Name, document.Quote(explain(f)))
 			}
 			out.WriteString("\n  }")
@@ -113,6 +127,25 @@ func Init(format string, w io.Writer) error {
 	}
 	_, err := w.Write(out.Bytes())
 	return err
+}
+
+// projectFields leaves out what no project file can set and says of the rest
+// what it may do there.
+func projectFields(sections []schema.Field) []schema.Field {
+	var left []schema.Field
+	for _, s := range sections {
+		var fields []schema.Field
+		for _, f := range s.Fields {
+			if k := settings().find(s.Name + "." + f.Name); k.mark != process {
+				f.Description += "; in a project file: " + k.inProject()
+				fields = append(fields, f)
+			}
+		}
+		if s.Fields = fields; len(fields) > 0 {
+			left = append(left, s)
+		}
+	}
+	return left
 }
 
 func defaultOf(f schema.Field) string {

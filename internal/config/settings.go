@@ -41,7 +41,7 @@ type Daemon struct {
 	ReadOnly              bool     `json:"read_only" jsonschema:"offer only tools that change nothing" default:"false" project:"process"`
 	SessionTimeoutSeconds float64  `json:"session_timeout_seconds" jsonschema:"an HTTP session without requests ends after this many seconds" default:"1800" minimum:"1" project:"process"`
 	LogLevel              string   `json:"log_level" jsonschema:"least level that is logged" default:"INFO" enum:"DEBUG,INFO,WARN,WARNING,ERROR" project:"process"`
-	LogFile               *string  `json:"log_file" jsonschema:"log file, rotated at 10 MB and kept for 7 days; null: async-crud-mcp.log in the log directory" default:"null" path:"absolute" project:"process"`
+	LogFile               *string  `json:"log_file" jsonschema:"log file, rotated at 10 MB and kept for 7 days; null: server.log in the log directory" default:"null" path:"absolute" project:"process"`
 	ConfigPollSeconds     float64  `json:"config_poll_seconds" jsonschema:"how often configuration files are looked at when the system gives no notice of changes; read at start" default:"3" minimum:"0.1" maximum:"3600" project:"process"`
 	ConfigDebounceSeconds float64  `json:"config_debounce_seconds" jsonschema:"how long a configuration file must be at rest before it is read; read at start" default:"1" minimum:"0.01" maximum:"60" project:"process"`
 	SessionPollSeconds    float64  `json:"session_poll_seconds" jsonschema:"how often bootstrap looks whether the user is logged in" default:"3" minimum:"0.1" maximum:"3600" project:"process"`
@@ -58,18 +58,19 @@ type Crud struct {
 	DiffContextLines int           `json:"diff_context_lines" jsonschema:"lines of context around each change in a diff" default:"3" minimum:"0" maximum:"100" project:"free"`
 	MaxFileSizeBytes int64         `json:"max_file_size_bytes" jsonschema:"largest file that is read or written" default:"10485760" minimum:"1" project:"tighten:lower"`
 	MaxResultBytes   int64         `json:"max_result_bytes" jsonschema:"largest result of a read; 0: no limit" default:"0" minimum:"0" project:"tighten:limit"`
+	MaxListEntries   int           `json:"max_list_entries" jsonschema:"most entries of one listing; the rest is counted" default:"20000" minimum:"1" project:"tighten:lower"`
 	OnContention     string        `json:"on_contention" jsonschema:"what an update does when the file changed meanwhile and the call does not say" default:"fail" enum:"fail,merge" project:"free"`
 	Durability       string        `json:"durability" jsonschema:"full: a change survives a power cut; rename: it survives a crash of the server" default:"full" enum:"full,rename" project:"tighten:order:rename,full"`
-	AccessRules      []AccessRule  `json:"access_rules" jsonschema:"which paths allow which operations; a project file may add rules that deny, and others when trusted" default:"[]" project:"tighten:append"`
+	AccessRules      []AccessRule  `json:"access_rules" jsonschema:"which paths allow which operations (read, write, update, append, delete, rename, copy, mkdir, list, status, search); a project file may add rules that deny, and others when trusted" default:"[]" project:"tighten:append"`
 	ContentRules     []ContentRule `json:"content_rules" jsonschema:"content that is refused or redacted; rules of a project file are added, unless they would decide before one that denies" default:"[]" project:"tighten:append"`
-	ProtectedPaths   []string      `json:"protected_paths" jsonschema:"globs, relative to the project, that no tool may touch" default:"[\".async-crud-mcp/**\",\".git/hooks/**\",\".git/config\"]" project:"tighten:append"`
+	ProtectedPaths   []string      `json:"protected_paths" jsonschema:"globs, relative to the project, that no tool may touch" default:"[\".async-crud-mcp/**\",\".git/hooks/**\",\".git/config\",\"**/.git/hooks/**\",\"**/.git/config\"]" project:"tighten:append"`
 	SecretFiles      []string      `json:"secret_files" jsonschema:"globs of files whose content is never kept in history; without a slash they match the name anywhere" default:"[\".env*\",\"*.pem\",\"*.key\",\"*.p12\",\"*.pfx\",\"id_rsa*\",\"id_ecdsa*\",\"id_ed25519*\",\".netrc\"]" project:"tighten:append"`
 }
 
 // AccessRule allows or denies operations below a path.
 type AccessRule struct {
 	Path       string   `json:"path" jsonschema:"glob, relative to the project" minLength:"1"`
-	Operations []string `json:"operations" jsonschema:"operations it is about; empty: all" default:"[]"`
+	Operations []string `json:"operations" jsonschema:"operations it is about, of read, write, update, append, delete, rename, copy, mkdir, list, status and search; empty: all" default:"[]"`
 	Action     string   `json:"action" jsonschema:"what happens" enum:"allow,deny"`
 	Priority   int      `json:"priority" jsonschema:"the rule with the highest priority that fits decides" default:"0"`
 }
