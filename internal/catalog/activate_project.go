@@ -61,7 +61,7 @@ func ActivateProject(projects *project.Registry) *tool.Tool {
 		settings := a.Settings()
 		out := ActivateProjectOut{
 			Status: tool.OK, Root: a.Root, ID: a.ID, BaseDirectories: a.Bases, Trusted: a.Trusted(),
-			Limits: limitsOf(settings.Config), Warnings: warningTexts(settings), Timestamp: now(),
+			Limits: limitsOf(settings.Config), Warnings: a.Warnings(), Timestamp: now(),
 		}
 		if caller.From(ctx).Session == "" {
 			out.Note = "This connection has no session: name the project in every request, as /mcp?project=" + a.ID + ` or in _meta as "async-crud-mcp/project".`

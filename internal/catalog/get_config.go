@@ -41,14 +41,17 @@ func GetConfig(projects *project.Registry) *tool.Tool {
 	}, func(ctx context.Context, in GetConfigIn) (GetConfigOut, error) {
 		out := GetConfigOut{
 			Status: tool.OK, Config: map[string]map[string]any{},
-			Origins: map[string]map[string]config.Origin{}, Timestamp: now(),
+			Origins: map[string]map[string]config.Origin{}, Warnings: []string{}, Timestamp: now(),
 		}
 		settings, active, err := projects.Settings(ctx)
 		if err != nil {
 			return out, err
 		}
+		for _, w := range settings.Warnings() {
+			out.Warnings = append(out.Warnings, w.String())
+		}
 		if active != nil {
-			out.Root, out.ID, out.Trusted = &active.Root, &active.ID, active.Trusted()
+			out.Root, out.ID, out.Trusted, out.Warnings = &active.Root, &active.ID, active.Trusted(), active.Warnings()
 		}
 		for _, v := range settings.Values(in.Section) {
 			section, key, _ := strings.Cut(v.Key, ".")
@@ -57,15 +60,6 @@ func GetConfig(projects *project.Registry) *tool.Tool {
 			}
 			out.Config[section][key], out.Origins[section][key] = v.Value, v.Origin
 		}
-		out.Warnings = warningTexts(settings)
 		return out, nil
 	})
-}
-
-func warningTexts(s *config.Snapshot) []string {
-	texts := []string{}
-	for _, w := range s.Warnings() {
-		texts = append(texts, w.String())
-	}
-	return texts
 }

@@ -50,7 +50,7 @@ func UpdateConfig(projects *project.Registry) *tool.Tool {
 		settings := a.Settings()
 		out := UpdateConfigOut{
 			Status: tool.OK, Root: a.Root, File: change.File, Changed: map[string]any{}, Trusted: a.Trusted(),
-			Warnings: warningTexts(settings), Timestamp: now(),
+			Warnings: a.Warnings(), Timestamp: now(),
 		}
 		if change.CommentsLost {
 			out.Warnings = append(out.Warnings, "comments in the TOML file were lost")

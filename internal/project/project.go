@@ -76,6 +76,21 @@ func (p *Project) Trusted() bool { return p.settings.Trusted() }
 // Findings lists what is wrong with the project's configuration.
 func (p *Project) Findings() []health.Finding { return p.settings.Status() }
 
+// Warnings says what of the project's configuration and of the user's own does
+// not apply in the project, and why; a file that is refused comes first.
+func (p *Project) Warnings() []string {
+	texts := []string{}
+	for _, w := range p.Settings().Warnings() {
+		texts = append(texts, w.String())
+	}
+	for _, f := range p.Findings() {
+		if !slices.Contains(texts, f.Detail) {
+			texts = slices.Insert(texts, 0, f.Detail+"; "+f.Cure)
+		}
+	}
+	return texts
+}
+
 // Via says how a call came to its project.
 type Via string
 
