@@ -7,14 +7,18 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os/user"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/app"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/mcpserver"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/schema"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
@@ -27,7 +31,9 @@ func callCommand(t *terminal, f *flags) *cobra.Command {
 		Use:   "call TOOL [JSON | - | name=value ...]",
 		Short: "Call one tool and print its answer", GroupID: "look", Args: cobra.MinimumNArgs(1),
 		Long: "Call one tool and print its answer. Arguments are one JSON object, - for JSON on standard input, or\n" +
-			"name=value pairs. A server that runs here is asked; without one, the call runs in this process.\n" +
+			"name=value pairs. A server that runs here is asked; without one, the call runs in this process. Standard error\n" +
+			"says which. --toolsets, --exclude-tools and --read-only hold either way; --trust-project and --set hold only in\n" +
+			"this process, but for where the server is: daemon.host, daemon.port and daemon.token.\n" +
 			"The exit code is 1 when the tool answers with an error.",
 		Example: "  " + app.Name + " call health\n" +
 			"  " + app.Name + " call crud_activate_project path=$PWD\n" +
@@ -49,11 +55,17 @@ func callCommand(t *terminal, f *flags) *cobra.Command {
 					return &failure{code: exitFailed, err: err, next: "check the address, or leave --url out to run the call in this process"}
 				}
 			case !standalone:
-				server = runningServer(cmd.Context(), a)
+				if server, url, err = runningServer(cmd.Context(), a); server == nil {
+					sayNoServer(t, err)
+				}
 			}
 			var res tool.Result
 			if server != nil {
 				defer server.Close()
+				if err := f.mayAsk(cmd, a, url, args[0]); err != nil {
+					return err
+				}
+				t.say("%s", paint(t.err, faint, "the server at "+url+" answers"))
 				res, err = server.Call(cmd.Context(), args[0], arguments)
 			} else {
 				res, err = callHere(cmd.Context(), a, args[0], arguments)
@@ -118,19 +130,99 @@ func checkJSON(raw []byte) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// runningServer connects to our server on this machine; nil when none answers.
-func runningServer(ctx context.Context, a *app.App) *mcpserver.Client {
-	d := a.Settings.Current().Config.Daemon
-	if d.Port == nil || *d.Port == 0 {
+// mayAsk refuses a call that flags of this command forbid or that they mean
+// otherwise than the server at url would take it: it has settings of its own.
+func (f *flags) mayAsk(cmd *cobra.Command, a *app.App, url, name string) error {
+	for _, flag := range []string{"toolsets", "exclude-tools", "read-only"} {
+		if cmd.Flags().Changed(flag) && a.Tools().Lookup(name) == nil {
+			return unknownTool(a, name)
+		}
+	}
+	lost := ""
+	if f.trustProject {
+		lost = "--trust-project"
+	}
+	for _, entry := range f.set {
+		if key, _, _ := strings.Cut(entry, "="); !slices.Contains(whereServerIs, config.KeyName(key)) {
+			lost = "--set " + key
+		}
+	}
+	if lost == "" {
 		return nil
 	}
+	return &failure{
+		code: exitUsage, err: fmt.Errorf("the server at %s answers here, and %s does not reach it", url, lost),
+		next: "add --standalone to run the call in this process, or leave the flag out",
+	}
+}
+
+// whereServerIs are the settings that help to find a server rather than to run
+// one.
+var whereServerIs = []string{"daemon.host", "daemon.port", "daemon.token"}
+
+// runningServer connects to our server on this machine and returns its address,
+// or the reason why none answers.
+func runningServer(ctx context.Context, a *app.App) (server *mcpserver.Client, url string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	c, err := dial(ctx, a, "http://"+net.JoinHostPort(d.Host, strconv.Itoa(*d.Port))+"/mcp")
-	if err != nil || c.Server != app.Name {
-		return nil
+	for _, address := range addresses(a.Settings.Current().Config.Daemon) {
+		at := "http://" + address + "/mcp"
+		c, failed := dial(ctx, a, at)
+		if failed == nil && c.Server == app.Name {
+			return c, at, nil
+		}
+		if failed == nil {
+			c.Close()
+			failed = fmt.Errorf("%s is served by %q", at, c.Server)
+		}
+		if err == nil || errors.Is(err, syscall.ECONNREFUSED) { // a refusal tells more than nobody being there
+			err = failed
+		}
 	}
-	return c
+	return nil, "", err
+}
+
+// addresses lists where our server may listen, as a client on this machine
+// reaches it.
+func addresses(d config.Daemon) []string {
+	host := strings.Trim(d.Host, "[]")
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = map[bool]string{true: "127.0.0.1", false: "::1"}[ip.To4() != nil]
+	}
+	first, count := 0, 0
+	switch {
+	case d.Port == nil: // it took the first of ours that was free
+		first, count = config.UserPort(userName()), config.PortRange
+	case *d.Port != 0:
+		first, count = *d.Port, 1
+	}
+	var all []string
+	for i := range count {
+		port := first
+		if count > 1 {
+			port = config.FirstPort + (first-config.FirstPort+i)%config.PortRange
+		}
+		all = append(all, net.JoinHostPort(host, strconv.Itoa(port)))
+	}
+	return all
+}
+
+// userName is the name that the port of the user goes by.
+func userName() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username[strings.LastIndexByte(u.Username, '\\')+1:] // Windows puts the domain before it
+}
+
+// sayNoServer tells the person why the call runs in this process.
+func sayNoServer(t *terminal, err error) {
+	if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
+		t.say("%s", paint(t.err, faint, "no server runs here; the call runs in this process"))
+		return
+	}
+	t.warn("%v; the call runs in this process, which shares nothing with what runs there", err)
 }
 
 func dial(ctx context.Context, a *app.App, url string) (*mcpserver.Client, error) {

@@ -72,7 +72,7 @@ func explain(cmd *cobra.Command, err error) *failure {
 		return &failure{code: exitFailed, err: err, next: fault.Describe(e.Code).Next}
 	}
 	text := err.Error()
-	for _, usage := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires ", "invalid argument", "flag needs an argument"} {
+	for _, usage := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires ", "invalid argument", "flag needs an argument", "if any flags in the group", "required flag"} {
 		if strings.HasPrefix(text, usage) {
 			return &failure{code: exitUsage, err: err, next: fmt.Sprintf("see '%s --help'", cmd.CommandPath())}
 		}
@@ -105,5 +105,11 @@ func newRoot(t *terminal) *cobra.Command {
 		toolsCommand(t, f), callCommand(t, f), versionCommand(t),
 		docsCommand(t),
 	)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // else a shell it does not know would be met with help and success
+			c.Args, c.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	return root
 }

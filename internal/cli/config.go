@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -17,10 +18,14 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/app"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
 )
 
 func configCommand(t *terminal, f *flags) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Make, show, edit and check settings", GroupID: "set", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use: "config", Short: "Make, show, edit and check settings", GroupID: "set", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	cmd.AddCommand(configInit(t), configShow(t, f), configEdit(t, f), configValidate(t, f), configSchema(t))
 	return cmd
 }
@@ -32,22 +37,8 @@ func configInit(t *terminal) *cobra.Command {
 		Use: "init", Short: "Write a starter file with every setting explained", Args: cobra.NoArgs,
 		Example: "  " + app.Name + " config init --format yaml\n  " + app.Name + " config init --project .",
 		RunE: func(*cobra.Command, []string) error {
-			dir, err := initDir(project)
+			path, err := writeStarter(format, project, force)
 			if err != nil {
-				return err
-			}
-			var text bytes.Buffer
-			if err := config.Init(format, &text); err != nil {
-				return &failure{code: exitUsage, err: err}
-			}
-			path := filepath.Join(dir, "config."+format)
-			if other := settingsFileIn(dir); other != "" && !force {
-				return &failure{code: exitFailed, err: fmt.Errorf("%s exists already", other), next: "edit it with '" + app.Name + " config edit', or write anew with --force"}
-			}
-			if err := fsys.MkdirPrivate(dir); err != nil {
-				return err
-			}
-			if err := fsys.WriteFile(path, text.Bytes(), 0o600); err != nil {
 				return err
 			}
 			t.say("%s %s", paint(t.err, green, "written:"), path)
@@ -62,25 +53,53 @@ func configInit(t *terminal) *cobra.Command {
 	return cmd
 }
 
-func initDir(project string) (string, error) {
+// writeStarter writes the user's file or, with project, that of a project.
+func writeStarter(format, project string, force bool) (string, error) {
+	dir, fill := "", config.Init
 	if project == "" {
 		dirs, err := fsys.UserDirs()
-		return dirs.Config, err
+		if err != nil {
+			return "", err
+		}
+		dir = dirs.Config
+	} else {
+		root, err := fsys.ResolveDir(project)
+		if err != nil {
+			return "", &failure{code: exitFailed, err: err, next: "name an existing project directory"}
+		}
+		project, dir, fill = root, filepath.Join(root, config.ProjectDir), config.InitProject
 	}
-	root, err := fsys.ResolveDir(project)
-	if err != nil {
-		return "", &failure{code: exitFailed, err: err, next: "name an existing project directory"}
+	var text bytes.Buffer
+	if err := fill(format, &text); err != nil {
+		return "", &failure{code: exitUsage, err: err}
 	}
-	return filepath.Join(root, config.ProjectDir), nil
-}
-
-func settingsFileIn(dir string) string {
-	for _, name := range config.FileNames() {
-		if path := filepath.Join(dir, name); fsys.Exists(path) {
-			return path
+	path := filepath.Join(dir, "config."+format)
+	for _, other := range settingsFilesIn(dir) {
+		switch {
+		case other != path:
+			return "", &failure{code: exitFailed, err: fmt.Errorf("%s exists already, and of two files only one counts", other), next: "edit it with '" + app.Name + " config edit', or move it away first"}
+		case !force:
+			return "", &failure{code: exitFailed, err: fmt.Errorf("%s exists already", path), next: "edit it with '" + app.Name + " config edit', or write anew with --force"}
 		}
 	}
-	return ""
+	if project != "" { // whose folder could be a link that leads elsewhere
+		return path, fsys.WriteFileIn(project, filepath.Join(config.ProjectDir, filepath.Base(path)), text.Bytes(), 0o644)
+	}
+	if err := fsys.MkdirPrivate(dir); err != nil {
+		return "", err
+	}
+	return path, fsys.WriteFile(path, text.Bytes(), 0o600)
+}
+
+// settingsFilesIn lists the settings files in dir; the first counts.
+func settingsFilesIn(dir string) []string {
+	var found []string
+	for _, name := range config.FileNames() {
+		if path := filepath.Join(dir, name); fsys.Exists(path) {
+			found = append(found, path)
+		}
+	}
+	return found
 }
 
 func configShow(t *terminal, f *flags) *cobra.Command {
@@ -98,7 +117,7 @@ func configShow(t *terminal, f *flags) *cobra.Command {
 				return err
 			}
 			defer a.Close()
-			settings, _, err := a.Projects.Settings(cmd.Context())
+			settings, active, err := a.Projects.Settings(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -106,8 +125,8 @@ func configShow(t *terminal, f *flags) *cobra.Command {
 			if len(values) == 0 {
 				return &failure{code: exitUsage, err: fmt.Errorf("there is no section %q", section), next: "sections are " + strings.Join(config.SectionNames(), ", ")}
 			}
-			for _, w := range settings.Warnings() {
-				t.warn("%s", w)
+			for _, text := range warningsOf(settings, active) {
+				t.warn("%s", text)
 			}
 			if changed {
 				values = notDefault(values)
@@ -123,6 +142,18 @@ func configShow(t *terminal, f *flags) *cobra.Command {
 	cmd.Flags().BoolVar(&changed, "changed", false, "show only what is not a default")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with origins")
 	return cmd
+}
+
+// warningsOf says what of the settings does not apply; active may be nil.
+func warningsOf(settings *config.Snapshot, active *project.Active) []string {
+	if active != nil {
+		return active.Warnings()
+	}
+	var texts []string
+	for _, w := range settings.Warnings() {
+		texts = append(texts, w.String())
+	}
+	return texts
 }
 
 func notDefault(values []config.Value) []config.Value {
@@ -162,29 +193,55 @@ func jsonText(v any) string {
 func configValidate(t *terminal, f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "validate [FILE]", Short: "Check the settings, or one file", Args: cobra.MaximumNArgs(1),
-		Long: "Check the settings in force, or one file as a user's own. The exit code is 1 when something is refused;\n" +
-			"what is merely ignored is a warning.",
+		Long: "Check the user's settings, or FILE in their place, together with the project's own: that of --root or of the\n" +
+			"current directory. The exit code is 1 when something is refused; what is merely ignored is a warning.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				f.config = args[0]
 			}
-			st := config.New(f.settings(cmd))
-			if err := st.Load(); err != nil {
-				return &failure{code: exitFailed, err: err, next: "correct it; '" + app.Name + " config show' lists every key"}
-			}
-			for _, w := range st.Current().Warnings() {
-				t.warn("%s", w)
-			}
-			file := st.UserFile()
-			if file == "" {
-				file = "no settings file; the defaults hold"
-			}
-			t.print("%s %s\n", paint(t.out, green, "ok:"), file)
-			return nil
+			return validate(cmd, t, f)
 		},
 	}
 	f.registerSettings(cmd)
+	cmd.Flags().StringVar(&f.root, "root", "", "the project directory whose file is checked too")
+	_ = cmd.MarkFlagDirname("root")
 	return cmd
+}
+
+// validate builds the server with the settings, so that every part has its say,
+// and starts nothing.
+func validate(cmd *cobra.Command, t *terminal, f *flags) error {
+	a, err := f.load(cmd, t, "call")
+	if err != nil {
+		return &failure{code: exitFailed, err: err, next: "correct it; '" + app.Name + " config show' lists every key"}
+	}
+	defer a.Close()
+	settings, active, err := a.Projects.Settings(cmd.Context())
+	if err != nil {
+		return err
+	}
+	files := []string{a.Settings.UserFile()}
+	if active != nil {
+		path, raw, err := config.ReadProjectFile(active.Root)
+		if err == nil {
+			_, err = a.Settings.Preview(active.Root, path, raw, active.Trusted())
+		}
+		if err != nil {
+			return &failure{code: exitFailed, err: err, next: "correct it; '" + app.Name + " config show' lists every key"}
+		}
+		files = append(files, path)
+	}
+	for _, text := range warningsOf(settings, active) {
+		t.warn("%s", text)
+	}
+	files = slices.DeleteFunc(files, func(path string) bool { return path == "" })
+	if len(files) == 0 {
+		files = []string{"no settings file; the defaults hold"}
+	}
+	for _, file := range files {
+		t.print("%s %s\n", paint(t.out, green, "ok:"), file)
+	}
+	return nil
 }
 
 func configEdit(t *terminal, f *flags) *cobra.Command {
@@ -195,9 +252,16 @@ func configEdit(t *terminal, f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path := settingsFileIn(dirs.Config)
-			if path == "" {
-				path = filepath.Join(dirs.Config, config.FileNames()[0])
+			path := filepath.Join(dirs.Config, config.FileNames()[0])
+			found := settingsFilesIn(dirs.Config)
+			if len(found) > 0 {
+				path = found[0]
+			}
+			editor, err := editorWords(path)
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
 				if err := fsys.MkdirPrivate(dirs.Config); err != nil {
 					return err
 				}
@@ -205,25 +269,27 @@ func configEdit(t *terminal, f *flags) *cobra.Command {
 					return err
 				}
 			}
-			if err := runEditor(cmd, t, path); err != nil {
+			if err := runEditor(cmd, t, append(editor, path)); err != nil {
 				return err
 			}
-			check := configValidate(t, f)
-			return check.RunE(check, []string{path})
+			f.config = path
+			return validate(cmd, t, f)
 		},
 	}
 }
 
-func runEditor(cmd *cobra.Command, t *terminal, path string) error {
-	editor := os.Getenv("VISUAL")
-	if editor == "" {
-		editor = os.Getenv("EDITOR")
+// editorWords returns the person's editor; "code --wait" is usual.
+func editorWords(path string) ([]string, error) {
+	for _, name := range []string{"VISUAL", "EDITOR"} {
+		if words := strings.Fields(os.Getenv(name)); len(words) > 0 {
+			return words, nil
+		}
 	}
-	if editor == "" {
-		return &failure{code: exitFailed, err: errors.New("neither VISUAL nor EDITOR is set"), next: "edit " + path + " yourself, then run '" + app.Name + " config validate'"}
-	}
-	words := strings.Fields(editor) // "code --wait" is usual
-	run := exec.CommandContext(cmd.Context(), words[0], append(words[1:], path)...)
+	return nil, &failure{code: exitFailed, err: errors.New("neither VISUAL nor EDITOR is set"), next: "edit " + path + " yourself, then run '" + app.Name + " config validate'"}
+}
+
+func runEditor(cmd *cobra.Command, t *terminal, words []string) error {
+	run := exec.CommandContext(cmd.Context(), words[0], words[1:]...)
 	run.Stdin, run.Stdout, run.Stderr = t.in, t.out, t.err
 	if err := run.Run(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {

@@ -20,6 +20,8 @@ type flags struct {
 	set          []string
 	trustProject bool
 	logFile      string
+	host         string // of serve
+	port         int    // of serve
 }
 
 func (f *flags) register(cmd *cobra.Command) {
@@ -53,6 +55,8 @@ func (f *flags) settings(cmd *cobra.Command) config.Options {
 	put("exclude-tools", "daemon.exclude_tools", f.exclude)
 	put("read-only", "daemon.read_only", f.readOnly)
 	put("log-file", "daemon.log_file", f.logFile)
+	put("host", "daemon.host", f.host)
+	put("port", "daemon.port", f.port)
 	return o
 }
 

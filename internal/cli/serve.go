@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -33,20 +32,12 @@ func stdioCommand(t *terminal, f *flags) *cobra.Command {
 }
 
 func serveCommand(t *terminal, f *flags) *cobra.Command {
-	var host string
-	var port int
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Serve MCP over HTTP in the foreground", GroupID: "run", Args: cobra.NoArgs,
 		Long: "Serve MCP over HTTP in the foreground: /mcp (streamable HTTP, every protocol version), /sse (older hosts),\n" +
 			"/health and /metrics. Only this user on this machine can connect, unless a token is set.",
 		Example: "  " + app.Name + " serve --root .\n  claude mcp add --transport http files http://127.0.0.1:8720/mcp",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("port") {
-				f.set = append(f.set, fmt.Sprintf("daemon.port=%d", port))
-			}
-			if cmd.Flags().Changed("host") {
-				f.set = append(f.set, fmt.Sprintf("daemon.host=%q", host))
-			}
 			a, err := f.load(cmd, t, "serve")
 			if err != nil {
 				return err
@@ -62,8 +53,8 @@ func serveCommand(t *terminal, f *flags) *cobra.Command {
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().IntVar(&port, "port", 0, "port to listen on; 0 takes any free one (default: daemon.port, 8720)")
-	cmd.Flags().StringVar(&host, "host", "", "address to listen on (default: daemon.host, 127.0.0.1)")
+	cmd.Flags().IntVar(&f.port, "port", 0, "port to listen on; 0 takes any free one (default: daemon.port, 8720)")
+	cmd.Flags().StringVar(&f.host, "host", "", "address to listen on (default: daemon.host, 127.0.0.1)")
 	return cmd
 }
 

@@ -35,7 +35,12 @@ func trustCommand(t *terminal, f *flags) *cobra.Command {
 			case remove:
 				return removeTrust(t, trust, dir)
 			default:
-				return addTrust(t, trust, f.settings(cmd), dir)
+				a, err := f.load(cmd, t, "call")
+				if err != nil {
+					return err
+				}
+				defer a.Close()
+				return addTrust(t, trust, a.Settings, dir)
 			}
 		},
 	}
@@ -46,20 +51,26 @@ func trustCommand(t *terminal, f *flags) *cobra.Command {
 	return cmd
 }
 
-func addTrust(t *terminal, trust *project.Trust, settings config.Options, dir string) error {
+// addTrust reads the project's file once, shows what those bytes do, and vouches
+// for just them.
+func addTrust(t *terminal, trust *project.Trust, settings *config.Store, dir string) error {
 	root, err := fsys.ResolveDir(dir)
 	if err != nil {
 		return &failure{code: exitFailed, err: err, next: "name an existing project directory"}
 	}
-	before, err := effective(settings, root, false)
+	path, raw, err := config.ReadProjectFile(root)
 	if err != nil {
-		return err
+		return &failure{code: exitFailed, err: err, next: nextRefused}
 	}
-	entry, err := trust.Add(root)
+	after, err := settings.Preview(root, path, raw, true)
 	if err != nil {
-		return err
+		return &failure{code: exitFailed, err: err, next: nextRefused}
 	}
-	after, err := effective(settings, root, true)
+	before, err := settings.Preview(root, path, raw, false)
+	if err != nil {
+		before = settings.Current() // without trust it would be refused: all it does is of interest
+	}
+	entry, err := trust.Add(root, raw)
 	if err != nil {
 		return err
 	}
@@ -67,6 +78,9 @@ func addTrust(t *terminal, trust *project.Trust, settings config.Options, dir st
 	if entry.SHA256 == "" {
 		t.print("  it has no configuration of its own; one that appears later is not trusted\n")
 		return nil
+	}
+	for _, w := range after.Warnings() {
+		t.warn("%s", w)
 	}
 	changed := config.Changed(before, after)
 	if len(changed) == 0 {
@@ -78,18 +92,7 @@ func addTrust(t *terminal, trust *project.Trust, settings config.Options, dir st
 	return nil
 }
 
-// effective returns the settings of the project at root, as if a person vouched
-// for it or not.
-func effective(o config.Options, root string, trusted bool) (*config.Snapshot, error) {
-	o.Trusted = func(string, string) bool { return trusted }
-	st := config.New(o)
-	if err := st.Load(); err != nil {
-		return nil, &failure{code: exitFailed, err: err, next: nextForLoad(err)}
-	}
-	p := st.Project(root)
-	defer p.Release()
-	return p.Current(), nil
-}
+const nextRefused = "correct the project's file; nothing is trusted until then"
 
 func valueOf(s *config.Snapshot, key string) any {
 	for _, v := range s.Values("") {
