@@ -245,7 +245,7 @@ func (p place) chain() uint64 { return p.hash / shardCount % chainCount }
 // arrive takes a place in the queue of every key. The hold is nil when it would
 // have to wait but may not.
 func (t *Table) arrive(ctx context.Context, r *Request, mayWait bool) (h *hold, token uint64, wait bool) {
-	var room [4]place
+	var room [2]place
 	places := room[:0]
 	for _, k := range r.Keys {
 		places = append(places, placeOf(k))
