@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,8 +23,10 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/catalog"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/files"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/history"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/mcpserver"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/metrics"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
@@ -37,6 +40,13 @@ const Name = "async-crud-mcp"
 // TrustFile is the list of trusted projects in the user's configuration
 // directory.
 const TrustFile = "trust.json"
+
+// HistoryFile is the database of past contents in the user's data directory.
+const HistoryFile = "history.db"
+
+// foldsCase is for file systems that ignore case, where a protected path must not
+// be reached by another spelling.
+const foldsCase = runtime.GOOS == "windows" || runtime.GOOS == "darwin"
 
 // Options are what the command line decides.
 type Options struct {
@@ -53,20 +63,25 @@ type Options struct {
 type App struct {
 	Settings *config.Store
 	Projects *project.Registry
+	Files    *files.Engine
+	History  *history.Store
 	Server   *mcpserver.Server
 	Logger   *slog.Logger
 
-	opts    Options
-	logs    *logs
-	bus     event.Bus
-	metrics *metrics.Metrics
-	trust   *project.Trust
-	token   string
-	root    string
-	all     *tool.Set // every tool there is; what is on is selected from it
-	start   time.Time
-	address atomic.Pointer[string] // of the HTTP listener, once there is one
-	on      atomic.Pointer[tool.Set]
+	opts        Options
+	logs        *logs
+	bus         event.Bus
+	metrics     *metrics.Metrics
+	trust       *project.Trust
+	token       string
+	root        string
+	all         *tool.Set // every tool there is; what is on is selected from it
+	start       time.Time
+	address     atomic.Pointer[string] // of the HTTP listener, once there is one
+	on          atomic.Pointer[tool.Set]
+	scopes      *scopes
+	historyFile string
+	trees       sync.Map // root → *watch.Tree, of the projects that are watched
 }
 
 // Load reads the settings and builds the server. It starts nothing.
@@ -90,6 +105,8 @@ func Load(o Options) (*App, error) {
 	a.root = projects.Root
 
 	o.Settings.Trusted, o.Settings.Vouched, o.Settings.Bus = projects.Trusts, projects.Vouched, &a.bus
+	late := new(lateHandler)
+	o.Settings.Logger = slog.New(late)
 	a.Settings = config.New(o.Settings)
 	if err := a.Settings.Load(); err != nil {
 		return nil, err
@@ -99,15 +116,25 @@ func Load(o Options) (*App, error) {
 	a.logs = newLogs(a.logFile(dirs, current), o.Terminal)
 	a.logs.setLevel(current.Daemon.LogLevel)
 	a.Logger = a.logs.logger
+	late.to.Store(a.Logger)
 	for _, w := range a.Settings.Current().Warnings() {
 		a.Logger.Warn("setting ignored", "warning", w.String())
 	}
 
 	projects.Settings, projects.Logger = a.Settings, a.Logger
 	a.Projects = project.New(projects)
+	a.scopes = newScopes()
+	if _, err := scopeOf(current); err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	a.History = newHistory(a, dirs, current)
+	a.Files = files.New(files.Options{
+		Locks: files.LocalLocks(), History: a.History, Scope: a.scope, Bus: &a.bus, Logger: a.Logger,
+		JournalDir: filepath.Join(dirs.Data, "journal"), TTLMultiplier: current.Persistence.TTLMultiplier,
+	})
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sessions: func() int { return a.Server.Sessions() }})
 	a.all, err = tool.NewSet(
-		catalog.All(catalog.Engines{Projects: a.Projects, Health: a.Health}),
+		catalog.All(catalog.Engines{Projects: a.Projects, Files: a.Files, Health: a.Health}),
 		tool.SetOptions{Observers: []tool.Observer{a.metrics}, Logger: a.Logger})
 	if err != nil {
 		return nil, err
@@ -120,7 +147,7 @@ func Load(o Options) (*App, error) {
 		return nil, err
 	}
 	a.Server, err = mcpserver.New(mcpserver.Options{
-		Name: Name, Title: "Async CRUD", Version: o.Version, Instructions: catalog.Instructions,
+		Name: Name, Title: Name, Version: o.Version, Instructions: catalog.Instructions,
 		Tools: on, Logger: a.Logger, Bus: &a.bus,
 		Health: a.Health, Metrics: a.metrics.Handler(),
 		SessionTimeout: seconds(current.Daemon.SessionTimeoutSeconds),
@@ -132,6 +159,11 @@ func Load(o Options) (*App, error) {
 	}
 	a.on.Store(on)
 	a.Settings.OnChange(a.verify, a.commit)
+	for _, dir := range []string{projects.Root, projects.Cwd} {
+		if dir != "" {
+			a.Settings.Project(dir) // what is wrong with its file shows in health from the start
+		}
+	}
 	return a, nil
 }
 
@@ -160,6 +192,9 @@ func (a *App) selectTools(c config.Config) (*tool.Set, error) {
 // verify refuses new settings that a part cannot live with.
 func (a *App) verify(_, next *config.Snapshot) error {
 	if _, err := a.selectTools(next.Config); err != nil {
+		return err
+	}
+	if _, err := scopeOf(next.Config); err != nil {
 		return err
 	}
 	_, err := readToken(next.Config)
@@ -191,6 +226,12 @@ func (a *App) Health() health.Report {
 		Sessions: a.Server.Sessions(), Tools: a.on.Load().Len(), ReadOnly: a.Settings.Current().Config.Daemon.ReadOnly,
 		Findings: a.Settings.Status(),
 	}
+	r.Persistence = "disabled"
+	if h := a.History.Status(); h.File != "" || len(h.Findings) > 0 {
+		r.Persistence = "enabled"
+		r.Findings = append(r.Findings, h.Findings...)
+	}
+	r.Findings = append(r.Findings, a.watchFindings()...)
 	if addr := a.address.Load(); addr != nil {
 		r.PortListening, r.Address = true, *addr
 	}
@@ -230,6 +271,12 @@ func (a *App) Serve(ctx context.Context, ln net.Listener) error {
 func (a *App) run(ctx context.Context, surface func(context.Context) error) error {
 	a.Logger.Info("started", "version", a.opts.Version, "mode", a.opts.Mode, "pid", os.Getpid())
 	defer a.Logger.Info("stopped")
+	if err := a.Files.Recover(); err != nil {
+		return fmt.Errorf("finish half-done batches: %w", err)
+	}
+	if err := a.History.Open(ctx); err != nil {
+		return fmt.Errorf("open history: %w", err)
+	}
 	below, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var parts sync.WaitGroup
 	start := func(name string, run func(context.Context) error) {
@@ -241,6 +288,11 @@ func (a *App) run(ctx context.Context, surface func(context.Context) error) erro
 	}
 	start("settings", a.Settings.Run)
 	start("trust", a.watchTrust)
+	start("history", a.History.Run)
+	start("projects", a.care)
+	if _, err := a.scope(ctx); err == nil {
+		a.Logger.Debug("project opened at start")
+	}
 	err := surface(ctx)
 	stop()
 	parts.Wait()

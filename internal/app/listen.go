@@ -57,8 +57,12 @@ func (a *App) Listen(ctx context.Context) (net.Listener, error) {
 }
 
 func listen(ctx context.Context, host string, port int) (net.Listener, error) {
-	address := net.JoinHostPort(host, strconv.Itoa(port))
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	address := net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port))
+	network := "tcp"
+	if addr, err := netip.ParseAddr(host); err == nil && addr.Is4() {
+		network = "tcp4" // else 0.0.0.0 would mean every address of either kind
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, network, address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, &PortTaken{Address: address, Holder: localsock.HolderOf(port), Err: err}
 	}
@@ -70,7 +74,7 @@ func isLoopback(host string) bool {
 	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return addr.IsLoopback()
 	}
-	return host == "localhost"
+	return strings.EqualFold(host, "localhost")
 }
 
 // hostNames lists the names by which clients on other machines may call a
@@ -103,4 +107,13 @@ func userName() string {
 	}
 	// Windows puts the domain before the name.
 	return u.Username[strings.LastIndexByte(u.Username, '\\')+1:]
+}
+
+// Address is how a client on this machine reaches ln.
+func Address(ln net.Listener) string {
+	addr, ok := ln.Addr().(*net.TCPAddr)
+	if !ok || !addr.IP.IsUnspecified() {
+		return ln.Addr().String()
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(addr.Port))
 }

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 )
@@ -61,3 +63,27 @@ func shortTime(groups []string, a slog.Attr) slog.Attr {
 	}
 	return a
 }
+
+// lateHandler is for a part that is made before the log, whose place depends on
+// it. What is said before the log exists is dropped.
+type lateHandler struct {
+	to atomic.Pointer[slog.Logger]
+}
+
+func (h *lateHandler) handler() slog.Handler {
+	if l := h.to.Load(); l != nil {
+		return l.Handler()
+	}
+	return slog.DiscardHandler
+}
+
+func (h *lateHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.handler().Enabled(ctx, level)
+}
+
+func (h *lateHandler) Handle(ctx context.Context, r slog.Record) error {
+	return h.handler().Handle(ctx, r)
+}
+
+func (h *lateHandler) WithAttrs(attrs []slog.Attr) slog.Handler { return h.handler().WithAttrs(attrs) }
+func (h *lateHandler) WithGroup(name string) slog.Handler       { return h.handler().WithGroup(name) }

@@ -6,6 +6,7 @@ package catalog
 import (
 	"time"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/files"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
@@ -14,20 +15,35 @@ import (
 // Engines are what the tools call.
 type Engines struct {
 	Projects *project.Registry
+	Files    *files.Engine
 	Health   func() health.Report
 }
 
 // The toolsets.
 const (
+	Files   = "files"
 	Project = "project"
 )
 
 // DefaultToolsets are on unless the settings say otherwise.
-func DefaultToolsets() []string { return []string{Project} }
+func DefaultToolsets() []string { return []string{Files, Project} }
 
 // All returns every tool in listing order.
 func All(e Engines) []*tool.Tool {
 	return append([]*tool.Tool{
+		Read(e.Files),
+		Write(e.Files),
+		Update(e.Files),
+		Delete(e.Files),
+		Rename(e.Files),
+		Append(e.Files),
+		List(e.Files),
+		Status(e.Files, e.Health),
+		BatchRead(e.Files),
+		BatchWrite(e.Files),
+		BatchUpdate(e.Files),
+		Mkdir(e.Files),
+		Copy(e.Files),
 		ActivateProject(e.Projects),
 		GetConfig(e.Projects),
 		UpdateConfig(e.Projects),
@@ -37,12 +53,13 @@ func All(e Engines) []*tool.Tool {
 
 // Instructions tell a model when to use what. They are sent once per session
 // and stay under 150 words.
-const Instructions = `async-crud-mcp stands between you and the project's files, so that agents working side by side do not overwrite each other.
+const Instructions = `async-crud-mcp stands between you and the project's files, so that agents working side by side do not overwrite each other. Use its tools for every read and change of files.
 
-- Start: if a call answers NO_PROJECT_ACTIVATED, call crud_activate_project with the project's absolute path.
-- Every result has "status". "ok": done. "error": read error_code, message and details.next, which says what to do. "contention" and "denied" are answers, not failures: nothing was changed; read what came with them and adjust.
-- crud_get_config shows the limits in force and where each comes from. crud_update_config can only tighten them, unless a person confirms.
-- health shows how the server is.`
+- A call answers NO_PROJECT_ACTIVATED: call crud_activate_project with the project's absolute path.
+- Read with async_read and keep the hash; change with async_update and that expected_hash. Create with async_write. Several files: the batch tools.
+- status "contention": others changed the file and nothing was written. Read diff and patch_verdicts, adjust, send again with current_hash; or set on_contention: "merge".
+- status "error": message says what is wrong, details.next what to do.
+- crud_get_config shows the limits in force; crud_update_config can only tighten them, unless a person confirms. health shows how the server is.`
 
 // now is the timestamp of a result.
 func now() string { return time.Now().UTC().Format(time.RFC3339) }

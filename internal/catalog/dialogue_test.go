@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -30,6 +31,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 //	{"status": "ok", …}        what comes back
 //	-- after/a.txt --          a file in the project after the last call
 //
+// In calls $HASH is the hash in the first answer, $NOW that of a.py at the moment.
 // In calls and answers $ROOT is the project, $HOME the user's directory, $ID
 // the project's id; in answers $TIME stands for any timestamp and
 // $OTHER_ID for the id of any other project.
@@ -59,6 +61,7 @@ func runDialogue(t *testing.T, file string) {
 	w.start(strings.Fields(commentLine(archive.Comment, "flags:"))...)
 	var out []txtar.File
 	var answer string // to the call before
+	first := ""       // hash in the first answer that has one
 	for _, f := range archive.Files {
 		n, name, ok := strings.Cut(f.Name, " ")
 		switch {
@@ -68,8 +71,12 @@ func runDialogue(t *testing.T, file string) {
 			}
 			f.Data = []byte(answer)
 		case ok:
-			res := w.call(name, w.expand(string(f.Data)))
+			args := strings.NewReplacer("$HASH", first, "$NOW", w.hash("a.py")).Replace(w.expand(string(f.Data)))
+			res := w.call(name, args)
 			answer = w.normalise(res.Body)
+			if m := anyHash.FindStringSubmatch(answer); m != nil && first == "" {
+				first = m[1]
+			}
 		case strings.HasPrefix(f.Name, "after/"):
 			got, err := os.ReadFile(filepath.Join(w.root, strings.TrimPrefix(f.Name, "after/")))
 			if err != nil && !*update {
@@ -101,6 +108,17 @@ var timestamp = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`)
 
 // otherID is the id of a project that is not $ROOT.
 var otherID = regexp.MustCompile(`"p[0-9a-f]{12}"`)
+
+var anyHash = regexp.MustCompile(`"hash": "(sha256:[0-9a-f]{64})"`)
+
+// hash returns the hash of a project file as it is now, or "".
+func (w *world) hash(name string) string {
+	raw, err := os.ReadFile(filepath.Join(w.root, name))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(raw))
+}
 
 // normalise makes an answer the same on every machine and day.
 func (w *world) normalise(body json.RawMessage) string {

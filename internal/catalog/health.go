@@ -24,6 +24,7 @@ type HealthOut struct {
 	Sessions      int              `json:"sessions"`
 	Tools         int              `json:"tools"`
 	ReadOnly      bool             `json:"read_only"`
+	Persistence   string           `json:"persistence"`
 	Findings      []health.Finding `json:"findings"`
 	Timestamp     string           `json:"timestamp"`
 }
@@ -43,7 +44,7 @@ func Health(report func() health.Report) *tool.Tool {
 		return HealthOut{
 			Status: tool.OK, Health: r.Status, Version: r.Version, UptimeSeconds: r.UptimeSeconds,
 			PortListening: r.PortListening, Address: r.Address, Mode: r.Mode, Coordination: r.Coordination,
-			Sessions: r.Sessions, Tools: r.Tools, ReadOnly: r.ReadOnly, Findings: r.Findings, Timestamp: now(),
+			Sessions: r.Sessions, Tools: r.Tools, ReadOnly: r.ReadOnly, Persistence: r.Persistence, Findings: r.Findings, Timestamp: now(),
 		}, nil
 	})
 }

@@ -48,7 +48,11 @@ func serveCommand(t *terminal, f *flags) *cobra.Command {
 				return cannotListen(err)
 			}
 			t.say("%s %s listening on http://%s", app.Name, version, ln.Addr())
-			t.say("%s connect with: claude mcp add --transport http %s http://%s/mcp", paint(t.err, cyan, "next:"), app.Name, ln.Addr())
+			header := ""
+			if a.Token() != "" {
+				header = ` --header "Authorization: Bearer $(cat TOKEN_FILE)"`
+			}
+			t.say("%s connect with: claude mcp add --transport http %s http://%s/mcp%s", paint(t.err, cyan, "next:"), app.Name, app.Address(ln), header)
 			return a.Serve(cmd.Context(), ln)
 		},
 	}

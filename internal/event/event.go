@@ -22,7 +22,15 @@ const (
 	ProjectActivated Kind = "project_activated" // a session chose a project
 	SessionStarted   Kind = "session_started"
 	SessionEnded     Kind = "session_ended"
+	FileChanged      Kind = "file_changed" // Data is a File
 )
+
+// File is a file that changed.
+type File struct {
+	Path     string
+	Hash     string // what it holds now; "": it is gone
+	External bool   // somebody outside of the server did it
+}
 
 // Event is one thing that happened.
 type Event struct {

@@ -20,6 +20,7 @@ type Report struct {
 	Sessions      int       `json:"sessions" jsonschema:"open client sessions"`
 	Tools         int       `json:"tools" jsonschema:"tools on offer"`
 	ReadOnly      bool      `json:"read_only"`
+	Persistence   string    `json:"persistence" jsonschema:"enabled or disabled"`
 	Findings      []Finding `json:"findings,omitempty" jsonschema:"what a person should look at"`
 }
 

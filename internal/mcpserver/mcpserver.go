@@ -23,7 +23,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,6 +67,9 @@ const DefaultMaxMessageBytes = 64 << 20
 
 const (
 	defaultSessionTimeout = 30 * time.Minute
+	// maxSessions is how many sessions are kept. Then the one that was idle for
+	// longest makes room for another.
+	maxSessions = 1000
 	// stopGrace is how long the end of a session waits for its handlers.
 	stopGrace = 2 * time.Second
 	// eofGrace lets calls that are nearly done answer a client that closes its
@@ -91,8 +96,10 @@ type Server struct {
 	infoRaw json.RawMessage
 	scope   *scope        // of sessions that belong to no Serve
 	places  chan struct{} // for large bodies being read
+	timeout atomic.Int64  // of idle sessions, a time.Duration
 
 	stopGrace, eofGrace, headerDelay, beat, bodyPatience time.Duration // as the constants; tests shorten them
+	maxSessions                                          int           // the same
 
 	changing sync.Mutex // held while the tools change
 	tools    atomic.Pointer[offer]
@@ -118,18 +125,16 @@ func New(opts Options) (*Server, error) {
 	if opts.MaxMessageBytes == 0 {
 		opts.MaxMessageBytes = DefaultMaxMessageBytes
 	}
-	if opts.SessionTimeout == 0 {
-		opts.SessionTimeout = defaultSessionTimeout
-	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
 		opts: opts, log: opts.Logger, guard: newGuard(opts), scope: newScope(),
 		open: make(map[*session]struct{}), byID: make(map[string]*session), links: make(map[string]*link),
-		places:    make(chan struct{}, largeBodies),
+		places: make(chan struct{}, largeBodies), maxSessions: maxSessions,
 		stopGrace: stopGrace, eofGrace: eofGrace, headerDelay: headerDelay, beat: beat, bodyPatience: bodyPatience,
 	}
+	s.SetSessionTimeout(opts.SessionTimeout)
 	rand.Read(s.seal[:])
 	impl := &mcp.Implementation{Name: opts.Name, Title: opts.Title, Version: opts.Version}
 	s.info = map[string]any{mcp.MetaKeyServerInfo: impl}
@@ -179,6 +184,52 @@ func (s *Server) Sessions() int {
 	return len(s.open)
 }
 
+// SetToken changes the token that every request from now on must carry; "":
+// none. What is under way goes on.
+func (s *Server) SetToken(token string) { s.guard.setToken(token) }
+
+// SetSessionTimeout changes after how long an HTTP session without any request
+// ends; 0: 30 minutes. It holds for sessions that are idle already, too.
+func (s *Server) SetSessionTimeout(d time.Duration) {
+	if d <= 0 {
+		d = defaultSessionTimeout
+	}
+	if s.timeout.Swap(int64(d)) == int64(d) {
+		return
+	}
+	s.mu.Lock()
+	open := slices.Collect(maps.Keys(s.open))
+	s.mu.Unlock()
+	for _, sess := range open {
+		sess.rewind()
+	}
+}
+
+func (s *Server) sessionTimeout() time.Duration { return time.Duration(s.timeout.Load()) }
+
+// makeRoom reports whether another session may begin. Where there are too many
+// it ends the one that was idle for longest.
+func (s *Server) makeRoom() bool {
+	s.mu.Lock()
+	full := len(s.open) >= s.maxSessions
+	var open []*session
+	if full {
+		open = slices.Collect(maps.Keys(s.open))
+	}
+	s.mu.Unlock()
+	var oldest *session
+	var since time.Time
+	for _, sess := range open {
+		if t, idle := sess.idleSince(); idle && (oldest == nil || t.Before(since)) {
+			oldest, since = sess, t
+		}
+	}
+	if oldest != nil {
+		oldest.end(errCrowded)
+	}
+	return !full || oldest != nil
+}
+
 // offer is the set of tools in force, with what tools/list says of each.
 type offer struct {
 	set    *tool.Set
@@ -192,7 +243,7 @@ func newOffer(set *tool.Set) *offer {
 		destructive, open := t.Effect.Has(tool.Destructive), t.Effect.Has(tool.OpenWorld)
 		listed := &mcp.Tool{
 			Name: t.Name, Title: t.Title, Description: t.Doc,
-			InputSchema: t.Input.JSON(), OutputSchema: t.ResultSchema(),
+			InputSchema: t.Input.Compact(), OutputSchema: t.ResultSchema(),
 			Annotations: &mcp.ToolAnnotations{
 				ReadOnlyHint:    !t.Effect.Changes(),
 				DestructiveHint: &destructive,

@@ -41,8 +41,8 @@ type Schema struct {
 
 	// Made when first asked for: writing a schema out takes far longer than
 	// making it, and most processes never show most of them.
-	wire        func() *jsonschema.Schema
-	full, brief func() json.RawMessage
+	wire                 func() *jsonschema.Schema
+	full, compact, brief func() json.RawMessage
 }
 
 // Of returns the schema of T. It fails when a tag of T makes no sense.
@@ -57,6 +57,7 @@ func For(t reflect.Type) (*Schema, error) {
 	s := &Schema{typ: t, object: obj}
 	s.wire = sync.OnceValue(obj.wire)
 	s.full = sync.OnceValue(func() json.RawMessage { return mustMarshal(s.wire()) })
+	s.compact = sync.OnceValue(func() json.RawMessage { return mustMarshal(compact(s.wire())) })
 	s.brief = sync.OnceValue(func() json.RawMessage { return mustMarshal(brief(s.wire())) })
 	return s, nil
 }
@@ -67,6 +68,29 @@ func (s *Schema) JSON() json.RawMessage { return s.full() }
 // Brief is the schema without descriptions and bounds, for places where every
 // byte is paid for; objects are open, so that results may grow fields.
 func (s *Schema) Brief() json.RawMessage { return s.brief() }
+
+// Compact is the schema as a model should read it: descriptions, defaults,
+// choices and bounds of numbers, without what is enforced anyway and only costs
+// bytes.
+func (s *Schema) Compact() json.RawMessage { return s.compact() }
+
+// compact copies s without closing objects and without lengths.
+func compact(s *jsonschema.Schema) *jsonschema.Schema {
+	if s == nil {
+		return nil
+	}
+	c := *s
+	c.MinLength, c.MaxLength, c.MinItems, c.MaxItems = nil, nil, nil, nil
+	c.Items = compact(s.Items)
+	if s.Properties != nil {
+		c.AdditionalProperties = nil
+		c.Properties = make(map[string]*jsonschema.Schema, len(s.Properties))
+		for name, p := range s.Properties {
+			c.Properties[name] = compact(p)
+		}
+	}
+	return &c
+}
 
 // BriefEither is the brief schema of an object that is either a's or b's: it
 // requires what both require, and admits for each property what either admits.

@@ -66,6 +66,20 @@ func TestSchemaIsFlatOrderedAndExact(t *testing.T) {
 	}
 }
 
+func TestCompactKeepsWhatAModelNeeds(t *testing.T) {
+	got := string(mustOf[order](t).Compact())
+	for _, gone := range []string{"additionalProperties\":false", "minLength", "maxItems"} {
+		if strings.Contains(got, gone) {
+			t.Errorf("compact schema still holds %s: %s", gone, got)
+		}
+	}
+	for _, kept := range []string{"file to change", `"default":30`, `"enum":["json","unified"]`, `"minimum":0.1`, `"required":["path"]`} {
+		if !strings.Contains(got, kept) {
+			t.Errorf("compact schema lacks %s: %s", kept, got)
+		}
+	}
+}
+
 func TestBriefDropsDescriptionsAndOpensObjects(t *testing.T) {
 	got := string(mustOf[order](t).Brief())
 	for _, gone := range []string{"description", "additionalProperties\":false", "minimum", "default"} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
 )
 
 // Observer sees every call of a Set after it ended. It must not block.
@@ -141,6 +142,14 @@ func (s *Set) Toolsets() []string {
 	return names
 }
 
+// cause is what went wrong inside, which the client is not told.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.Err != nil {
+		return e.Err
+	}
+	return err
+}
+
 // Call runs t and tells the observers. It never panics.
 func (s *Set) Call(ctx context.Context, t *Tool, args json.RawMessage) Result {
 	start := time.Now()
@@ -150,6 +159,8 @@ func (s *Set) Call(ctx context.Context, t *Tool, args json.RawMessage) Result {
 	}
 	if p, ok := errors.AsType[*Panic](res.Err); ok {
 		s.opts.Logger.Error("tool panicked", "tool", t.Name, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+	} else if res.Code == fault.ServerError {
+		s.opts.Logger.Error("tool failed", "tool", t.Name, "err", cause(res.Err))
 	}
 	o := Observation{Tool: t, Caller: caller.From(ctx), Args: args, Result: res, Start: start, Took: time.Since(start)}
 	for _, obs := range s.opts.Observers {

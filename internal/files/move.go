@@ -1,0 +1,225 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/access"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/files/lock"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
+)
+
+// pair admits the two paths of a rename or copy.
+func (e *Engine) pair(ctx context.Context, op access.Op, from, to string) (source, dest *target, err error) {
+	scope, err := e.opts.Scope(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if source, err = e.admit(scope, op, from); err != nil {
+		return nil, nil, err
+	}
+	if dest, err = e.admit(scope, op, to); err != nil {
+		return nil, nil, err
+	}
+	if source.path.Key() == dest.path.Key() && source.path.String() == dest.path.String() {
+		return nil, nil, fault.New(fault.ValidationError, "both paths are the same file").At(source.path.String())
+	}
+	return source, dest, nil
+}
+
+// Rename moves a file, or with Recursive a directory, under the locks of both
+// places.
+func (e *Engine) Rename(ctx context.Context, r RenameRequest) (Outcome[Renamed], error) {
+	return again(func() (Outcome[Renamed], error) { return e.rename(ctx, r) })
+}
+
+func (e *Engine) rename(ctx context.Context, r RenameRequest) (out Outcome[Renamed], err error) {
+	from, to, err := e.pair(ctx, access.Rename, r.OldPath, r.NewPath)
+	if err != nil {
+		return out, err
+	}
+	if d := from.scope.Rules.Move(from.path.Rel(), to.path.Rel(), r.Overwrite); !d.Allowed {
+		return out, denied(from.path.String(), d)
+	}
+	info, err := from.path.Stat()
+	if err != nil {
+		return out, from.failed(err)
+	}
+	if err := to.free(r.Overwrite); err != nil {
+		return out, err
+	}
+	if info.Kind == fsys.Directory {
+		done, err := from.renameDir(ctx, to, r)
+		return Outcome[Renamed]{Done: done}, err
+	}
+	lease, err := e.hold(ctx, lock.Exclusive, from.scope.timeout(r.Timeout), from, to)
+	if err != nil {
+		return out, err
+	}
+	defer lease.Release()
+	current, err := from.load()
+	if err != nil {
+		return out, err
+	}
+	if r.ExpectedHash != "" && !sameHash(r.ExpectedHash, current.hash) {
+		return Outcome[Renamed]{Contention: from.contention(r.ExpectedHash, r.DiffFormat, current)}, nil
+	}
+	from.served(current)
+	if r.Overwrite {
+		if old, err := to.load(); err == nil {
+			to.served(old) // what is overwritten can be taken back
+		}
+	}
+	done, err := from.moveTo(to, lease, r)
+	if err != nil {
+		return out, err
+	}
+	done.Hash = current.hash
+	e.opts.History.Rename(from.scope.Project, from.path.String(), to.path.String())
+	from.announce(ctx, "")
+	to.remember(ctx, current)
+	return Outcome[Renamed]{Done: done}, nil
+}
+
+// free refuses a place that is taken.
+func (t *target) free(overwrite bool) error {
+	info, err := t.path.Stat()
+	switch {
+	case err == nil && info.Kind == fsys.Directory:
+		return fault.New(fault.FileExists, "there is a directory at %s", t.path).At(t.path.String())
+	case err == nil && !overwrite:
+		return t.exists().(*fault.Error).With("next", "Choose another path, or set overwrite: true.")
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return t.failed(err)
+	}
+	return nil
+}
+
+func (t *target) moveTo(to *target, lease lock.Lease, r RenameRequest) (*Renamed, error) {
+	done := &Renamed{OldPath: t.path.String(), NewPath: to.path.String()}
+	err := lease.Commit(func() (err error) {
+		done.CrossFilesystem, err = fsys.Rename(t.path, to.path, fsys.RenameOptions{
+			Overwrite: r.Overwrite, MakeDirs: r.CreateDirs, Sync: t.scope.Limits.Sync,
+		})
+		return err
+	})
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, to.exists()
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, to.noDir()
+	case err != nil:
+		return nil, t.failed(err)
+	}
+	return done, nil
+}
+
+func (t *target) noDir() error {
+	return fault.New(fault.DirNotFound, "the directory of %s does not exist", t.path).At(t.path.String()).
+		With("next", "Set create_dirs, or make it with async_mkdir.")
+}
+
+func (t *target) renameDir(ctx context.Context, to *target, r RenameRequest) (*Renamed, error) {
+	switch {
+	case !r.Recursive:
+		return nil, fault.New(fault.IsADirectory, "%s is a directory", t.path).At(t.path.String()).
+			With("next", "Set recursive: true to move it with everything in it.")
+	case r.ExpectedHash != "":
+		return nil, fault.New(fault.ValidationError, "expected_hash is for files; a directory has none").With("field", "expected_hash")
+	case fsys.Within(t.path.String(), to.path.String()):
+		return nil, fault.New(fault.ValidationError, "a directory cannot be moved into itself").At(to.path.String())
+	}
+	inside, lease, err := t.holdTree(ctx, r.Timeout, to)
+	if err != nil {
+		return nil, err
+	}
+	defer lease.Release()
+	for _, p := range inside.paths {
+		// There may be a forbidden place below the new name that is not below the old.
+		moved := to.path.Rel() + strings.TrimPrefix(p.Rel(), t.path.Rel())
+		if d := t.scope.Rules.Move(p.Rel(), moved, false); !d.Allowed {
+			return nil, denied(p.String(), d)
+		}
+	}
+	done, err := t.moveTo(to, lease, r)
+	if err != nil {
+		return nil, err
+	}
+	t.opts.History.RenameTree(t.scope.Project, t.path.String(), to.path.String())
+	t.announce(ctx, "")
+	to.announce(ctx, "")
+	return done, nil
+}
+
+// Copy copies a file byte for byte.
+func (e *Engine) Copy(ctx context.Context, r CopyRequest) (*Copied, error) {
+	return again(func() (*Copied, error) { return e.copy(ctx, r) })
+}
+
+func (e *Engine) copy(ctx context.Context, r CopyRequest) (*Copied, error) {
+	from, to, err := e.pair(ctx, access.Copy, r.From, r.To)
+	if err != nil {
+		return nil, err
+	}
+	if d := from.scope.Rules.Copy(from.path.Rel(), to.path.Rel(), r.Overwrite); !d.Allowed {
+		return nil, denied(to.path.String(), d)
+	}
+	if err := to.free(r.Overwrite); err != nil {
+		return nil, err
+	}
+	lease, err := e.hold(ctx, lock.Exclusive, from.scope.timeout(r.Timeout), from, to)
+	if err != nil {
+		return nil, err
+	}
+	defer lease.Release()
+	c, err := from.load()
+	if err != nil {
+		return nil, err
+	}
+	if d := from.scope.Content.ScanBytes(c.raw); d != nil {
+		return nil, from.blocked(d)
+	}
+	if r.Overwrite {
+		if old, err := to.load(); err == nil {
+			to.served(old)
+		}
+	}
+	err = lease.Commit(func() error {
+		return fsys.Copy(from.path, to.path, fsys.RenameOptions{Overwrite: r.Overwrite, MakeDirs: r.CreateDirs, Sync: from.scope.Limits.Sync})
+	})
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, to.exists()
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, to.noDir()
+	case err != nil:
+		return nil, to.failed(err)
+	}
+	to.remember(ctx, c)
+	return &Copied{From: from.path.String(), To: to.path.String(), Hash: c.hash, BytesWritten: int64(len(c.raw))}, nil
+}
+
+// Mkdir makes a directory.
+func (e *Engine) Mkdir(ctx context.Context, r MkdirRequest) (*Made, error) {
+	t, err := e.admitOne(ctx, access.Mkdir, r.Path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := t.path.Stat()
+	switch {
+	case err == nil && info.Kind == fsys.Directory:
+		return &Made{Path: t.path.String()}, nil
+	case err == nil:
+		return nil, t.exists()
+	}
+	if err := t.path.Mkdir(r.Parents, t.scope.Limits.Sync); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, t.noDir()
+		}
+		return nil, t.failed(err)
+	}
+	return &Made{Path: t.path.String(), Created: true}, nil
+}

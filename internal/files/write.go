@@ -1,0 +1,111 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/access"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/files/lock"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
+)
+
+// Write creates a file that does not exist yet.
+func (e *Engine) Write(ctx context.Context, r WriteRequest) (*Written, error) {
+	return again(func() (*Written, error) {
+		t, err := e.admitOne(ctx, access.Write, r.Path)
+		if err != nil {
+			return nil, err
+		}
+		return t.write(ctx, r, t.scope.Limits.Sync)
+	})
+}
+
+func (t *target) write(ctx context.Context, r WriteRequest, sync fsys.Sync) (*Written, error) {
+	if _, err := t.path.Stat(); err == nil {
+		return nil, t.exists() // no need to wait for that
+	}
+	raw, err := t.encode(r.Encoding, r.Content)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := t.hold(ctx, lock.Exclusive, t.scope.timeout(r.Timeout), t)
+	if err != nil {
+		return nil, err
+	}
+	defer lease.Release()
+	return t.create(ctx, lease, raw, fsys.WriteOptions{MakeDirs: r.CreateDirs, Sync: sync})
+}
+
+// create commits a new file under its lock.
+func (t *target) create(ctx context.Context, lease lock.Lease, raw []byte, o fsys.WriteOptions) (*Written, error) {
+	err := lease.Commit(func() error { return t.path.Create(raw, o) })
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, t.exists()
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, t.noDir()
+	case err != nil:
+		return nil, t.failed(err)
+	}
+	c := contentOf(raw)
+	t.remember(ctx, c)
+	return &Written{Path: t.path.String(), Hash: c.hash, BytesWritten: int64(len(raw))}, nil
+}
+
+func (t *target) exists() error {
+	return fault.New(fault.FileExists, "File already exists: %s", t.path).At(t.path.String())
+}
+
+// Append adds to the end of a file, in place.
+func (e *Engine) Append(ctx context.Context, r AppendRequest) (*Appended, error) {
+	return again(func() (*Appended, error) {
+		t, err := e.admitOne(ctx, access.Append, r.Path)
+		if err != nil {
+			return nil, err
+		}
+		return t.append(ctx, r)
+	})
+}
+
+func (t *target) append(ctx context.Context, r AppendRequest) (*Appended, error) {
+	raw, err := t.encode(r.Encoding, r.Separator+r.Content)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := t.path.Stat(); errors.Is(err, fs.ErrNotExist) && !r.CreateIfMissing {
+		return nil, t.failed(fs.ErrNotExist) // no need to wait for that
+	}
+	lease, err := t.hold(ctx, lock.Exclusive, t.scope.timeout(r.Timeout), t)
+	if err != nil {
+		return nil, err
+	}
+	defer lease.Release()
+	info, err := t.path.Stat()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && r.CreateIfMissing:
+		w, err := t.create(ctx, lease, raw, fsys.WriteOptions{MakeDirs: r.CreateDirs, Sync: t.scope.Limits.Sync})
+		if err != nil {
+			return nil, err
+		}
+		return &Appended{Path: w.Path, Hash: w.Hash, BytesAppended: w.BytesWritten, TotalSizeBytes: w.BytesWritten}, nil
+	case err != nil:
+		return nil, t.failed(err)
+	}
+	if err := t.fits(int(info.Size) + len(raw)); err != nil {
+		return nil, err
+	}
+	if err := lease.Commit(func() error {
+		_, err := t.path.Append(raw, t.scope.Limits.Sync)
+		return err
+	}); err != nil {
+		return nil, t.failed(err)
+	}
+	c, err := t.load()
+	if err != nil {
+		return nil, err
+	}
+	t.remember(ctx, c)
+	return &Appended{Path: t.path.String(), Hash: c.hash, BytesAppended: int64(len(raw)), TotalSizeBytes: int64(len(c.raw))}, nil
+}
