@@ -361,6 +361,16 @@ func TestUpdateRefusesWhatItMust(t *testing.T) {
 	}
 }
 
+func TestUpdateRefusesAKeyInTwoSpellings(t *testing.T) {
+	userDir(t)
+	_, err := loaded(t, Options{}).Update(projectDir(t, "config.json", "{}"), map[string]json.RawMessage{
+		"crud.max_timeout": json.RawMessage("10"), "crud.maxTimeout": json.RawMessage("20"),
+	}, false)
+	if err == nil || !strings.Contains(err.Error(), "crud.max_timeout is given twice") {
+		t.Errorf("Update = %v", err)
+	}
+}
+
 func TestUpdateOfAFlatAliasesFile(t *testing.T) {
 	userDir(t)
 	st := loaded(t, Options{})

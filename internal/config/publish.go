@@ -248,5 +248,7 @@ A project's file comes with the project, so it cannot loosen what the user has s
 | no | it belongs to the server process and is never taken from a project |
 
 Trust holds for the bytes of the file: when they change it is lost, and a warning says so. Rules of a project (` + "`access_rules`, `content_rules`, `deny_patterns`" + ` and other lists marked "add to it") are added to those of the user, trusted or not.
+
+An agent may change the file with ` + "`crud_update_config`" + ` as long as it lets no more through than before, whatever the user's own settings are or become. In a project that is not trusted it can do no more. In a trusted one, anything else asks the person at the client first: loosening, and also a limit the file did not have, since a trusted file's value goes before the user's own.
 `
 }

@@ -123,11 +123,16 @@ func edit(format string, raw []byte, set map[string]json.RawMessage) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
+	seen := make(map[*key]bool)
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		k := settings().find(name)
-		if k == nil {
+		switch {
+		case k == nil:
 			return nil, fmt.Errorf("%s %s", name, unknown(name))
+		case seen[k]:
+			return nil, fmt.Errorf("%s is given twice, in two spellings", k.name)
 		}
+		seen[k] = true
 		value, err := document.ParseJSON(set[name])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k.name, err)

@@ -45,7 +45,7 @@ func (r *Registry) Update(ctx context.Context, set map[string]json.RawMessage) (
 	return a, change, nil
 }
 
-const confirmSchema = `{"type":"object","properties":{"allow":{"type":"boolean","title":"Allow this change","description":"It makes the project's policy less strict."}},"required":["allow"]}`
+const confirmSchema = `{"type":"object","properties":{"allow":{"type":"boolean","title":"Allow this change","description":"It can make the project's policy less strict."}},"required":["allow"]}`
 
 // confirm asks the person whether the policy may be loosened.
 func (r *Registry) confirm(ctx context.Context, a *Active, set map[string]json.RawMessage, looser *config.LooserError) error {
@@ -58,7 +58,7 @@ func (r *Registry) confirm(ctx context.Context, a *Active, set map[string]json.R
 	}
 	answer, err := caller.Elicit(ctx, caller.Question{
 		Key:     "loosen",
-		Message: fmt.Sprintf("%s asks to make the policy of %s less strict: %s. Allow it?", caller.From(ctx), a.Root, strings.Join(what, ", ")),
+		Message: fmt.Sprintf("%s asks to change the settings of %s: %s. You are asked because %s. Allow it?", caller.From(ctx), a.Root, strings.Join(what, ", "), looser.Reason),
 		Schema:  json.RawMessage(confirmSchema),
 	})
 	if need, ok := errors.AsType[*caller.NeedInput](err); ok {
