@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -88,6 +89,15 @@ func (a *asking) finish() {
 // rootsKey names the question for roots among those of a call.
 const rootsKey = "async-crud-mcp/roots"
 
+const (
+	// rootsPatience is how long a client may take to say its roots. Then it is
+	// taken for one that has none, and is not asked again for rootsPause.
+	rootsPatience = 5 * time.Second
+	rootsPause    = time.Minute
+)
+
+var errNoAnswer = errors.New("the client does not answer")
+
 // roots returns the directories the client offers. They are kept for the
 // session until the client says that they changed.
 func (a *asking) roots(ctx context.Context) ([]string, error) {
@@ -104,10 +114,19 @@ func (a *asking) roots(ctx context.Context) ([]string, error) {
 			return nil, &caller.NeedInput{Question: caller.Question{Key: rootsKey, Message: "the client's roots"}}
 		}
 	} else {
+		if !a.sess.mayAskRoots() {
+			return nil, caller.ErrNoRoots
+		}
 		ctx, stop := a.during(ctx)
 		defer stop()
+		ctx, cancel := context.WithTimeoutCause(ctx, rootsPatience, errNoAnswer)
+		defer cancel()
 		var err error
-		if list, err = a.req.Session.ListRoots(ctx, nil); err != nil {
+		switch list, err = a.req.Session.ListRoots(ctx, nil); {
+		case err != nil && errors.Is(context.Cause(ctx), errNoAnswer):
+			a.sess.rootsUnanswered()
+			return nil, caller.ErrNoRoots
+		case err != nil:
 			return nil, fmt.Errorf("ask the client for its roots: %w", err)
 		}
 	}

@@ -293,6 +293,82 @@ func TestIdleSessionExpires(t *testing.T) {
 	})
 }
 
+func TestNewTimeoutHoldsForSessionsThatAreIdleAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *Options) { o.SessionTimeout = time.Hour })
+		h := r.Handler()
+		open := func() string { return r.local(t, h, initialize, "").Header().Get("Mcp-Session-Id") }
+		open()
+		time.Sleep(10 * time.Minute)
+		open()
+		time.Sleep(time.Minute)
+		r.SetSessionTimeout(5 * time.Minute)
+		synctest.Wait()
+		if n := r.Sessions(); n != 1 {
+			t.Errorf("%d sessions, want 1: one was idle for longer", n)
+		}
+		r.SetSessionTimeout(0) // 30 minutes
+		time.Sleep(28 * time.Minute)
+		if n := r.Sessions(); n != 1 {
+			t.Errorf("%d sessions, want 1: the timeout is longer again", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if n := r.Sessions(); n != 0 {
+			t.Errorf("%d sessions, want none", n)
+		}
+		<-r.gone
+		<-r.gone
+	})
+}
+
+func TestSessionThatWasIdleForLongestMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.maxSessions = 3
+		h := r.Handler()
+		var ids []string
+		for range 3 {
+			ids = append(ids, r.local(t, h, initialize, "").Header().Get("Mcp-Session-Id"))
+			time.Sleep(time.Minute)
+		}
+		r.local(t, h, ping, ids[0])
+		w := r.local(t, h, initialize, "")
+		ids = append(ids, w.Header().Get("Mcp-Session-Id"))
+		if w.Code != 200 || r.Sessions() != 3 {
+			t.Errorf("one session more = %d, %d are open, want 200 and 3", w.Code, r.Sessions())
+		}
+		<-r.gone
+		if w := r.local(t, h, ping, ids[1]); w.Code != 404 {
+			t.Errorf("the session that was idle for longest = %d, want 404", w.Code)
+		}
+		ctx, drop := context.WithCancel(t.Context())
+		listening := make(chan struct{})
+		for _, id := range []string{ids[0], ids[2], ids[3]} {
+			go func() {
+				h.ServeHTTP(httptest.NewRecorder(), request(t, ctx, "GET", "http://localhost/mcp", "", "Mcp-Session-Id", id))
+				listening <- struct{}{}
+			}()
+		}
+		synctest.Wait()
+		if w := r.local(t, h, initialize, ""); w.Code != 503 {
+			t.Errorf("where every session is in use = %d, want 503", w.Code)
+		}
+		stream := httptest.NewRecorder()
+		h.ServeHTTP(stream, request(t, ctx, "GET", "http://localhost/sse", ""))
+		if stream.Code != 503 {
+			t.Errorf("a stream where every session is in use = %d, want 503", stream.Code)
+		}
+		drop()
+		for range 3 {
+			<-listening
+		}
+		time.Sleep(time.Hour)
+		for range 3 {
+			<-r.gone
+		}
+	})
+}
+
 func TestCallUnderWayKeepsItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(o *Options) { o.SessionTimeout = time.Minute })

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/localsock"
 )
@@ -20,8 +21,8 @@ import (
 // guard decides who may use an endpoint. It is asked before anything of a
 // request but its headers is looked at, on every path.
 type guard struct {
-	hosts    []string // lower case
-	token    []byte   // sha256; nil: none wanted
+	hosts    []string                          // lower case
+	token    atomic.Pointer[[sha256.Size]byte] // the hash of it; nil: none wanted
 	sameUser bool
 }
 
@@ -30,11 +31,17 @@ func newGuard(opts Options) *guard {
 	for _, h := range opts.AllowedHosts {
 		g.hosts = append(g.hosts, strings.ToLower(strings.Trim(h, "[]")))
 	}
-	if opts.Token != "" {
-		sum := sha256.Sum256([]byte(opts.Token))
-		g.token = sum[:]
-	}
+	g.setToken(opts.Token)
 	return g
+}
+
+func (g *guard) setToken(token string) {
+	if token == "" {
+		g.token.Store(nil)
+		return
+	}
+	sum := sha256.Sum256([]byte(token))
+	g.token.Store(&sum)
 }
 
 type peerKey struct{}
@@ -75,7 +82,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if !g.allowed(r.Host) {
-		http.Error(w, fmt.Sprintf("Forbidden: this server is not %q; use its address, or have a person allow the name", r.Host), http.StatusForbidden)
+		http.Error(w, fmt.Sprintf("Forbidden: this server is not %q; use the address it listens on, such as 127.0.0.1", r.Host), http.StatusForbidden)
 		return false
 	}
 	if !g.allowedOrigin(r.Header) {
@@ -121,10 +128,11 @@ func (g *guard) allowedOrigin(h http.Header) bool {
 }
 
 func (g *guard) authorized(r *http.Request) bool {
-	if g.token == nil {
+	want := g.token.Load()
+	if want == nil {
 		return true
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], g.token) == 1
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], want[:]) == 1
 }

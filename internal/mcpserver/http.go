@@ -161,6 +161,9 @@ func (s *Server) postSession(w *streamWriter, r *http.Request, p *post, req *jso
 		}
 		writeRefusal(w, http.StatusBadRequest, bad)
 		return
+	case sess == nil && req.Method == "initialize" && !s.makeRoom():
+		http.Error(w, errCrowded.Error()+"; end some of them, or try again later", http.StatusServiceUnavailable)
+		return
 	case sess == nil:
 		sess = s.newSession(r.Context(), s.scopeOf(r), "http")
 		r = r.WithContext(sess.within(r.Context()))

@@ -184,6 +184,24 @@ func TestTokenIsWantedEverywhere(t *testing.T) {
 	}
 }
 
+func TestTokenMayChangeAtAnyTime(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Token = "old" })
+	base, _ := r.serve(t)
+	status := func(token string) int {
+		status, _, _ := do(t, "POST", base+"/mcp", modernCall("echo", "{}"), append(modernHeaders("tools/call", "echo"), "Authorization", "Bearer "+token)...)
+		return status
+	}
+	for _, tt := range []struct {
+		set, sent string
+		want      int
+	}{{"new", "old", 401}, {"new", "new", 200}, {"", "anything", 200}, {"back", "", 401}, {"back", "back", 200}} {
+		r.SetToken(tt.set)
+		if got := status(tt.sent); got != tt.want {
+			t.Errorf("token %q, sent %q = %d, want %d", tt.set, tt.sent, got, tt.want)
+		}
+	}
+}
+
 func TestBodiesUpToTheLimit(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.MaxMessageBytes = 10_000 })
 	base, _ := r.serve(t)

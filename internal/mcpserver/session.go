@@ -22,6 +22,7 @@ var (
 	errGone     = errors.New("the client went away")
 	errDeleted  = errors.New("the client ended its session")
 	errExpired  = errors.New("the session was idle for too long")
+	errCrowded  = errors.New("too many sessions are open")
 	errShutdown = errors.New("the server is stopping")
 )
 
@@ -94,11 +95,13 @@ type session struct {
 	streams  int           // other requests that show the client is there
 	quiet    chan struct{} // made by who waits for calls to become 0
 	timer    *time.Timer   // of an idle streamable session
+	idle     time.Time     // when it became idle; zero: it is not
 	unhook   func() bool
 	posts    map[string]*post
 	nextPost uint64
 	roots    []string
 	hasRoots bool
+	silent   time.Time // when the client did not answer the question for its roots
 }
 
 type sessionKey struct{}
@@ -211,6 +214,7 @@ func (sess *session) enter(call bool) bool {
 	if sess.timer != nil {
 		sess.timer.Stop()
 	}
+	sess.idle = time.Time{}
 	return true
 }
 
@@ -231,11 +235,28 @@ func (sess *session) leave(call bool) {
 	if sess.calls+sess.streams > 0 || sess.ended || sess.wireID == "" {
 		return
 	}
-	if sess.timer == nil {
-		sess.timer = time.AfterFunc(sess.srv.opts.SessionTimeout, sess.expire)
+	sess.idle = time.Now()
+	if d := sess.srv.sessionTimeout(); sess.timer == nil {
+		sess.timer = time.AfterFunc(d, sess.expire)
 	} else {
-		sess.timer.Reset(sess.srv.opts.SessionTimeout)
+		sess.timer.Reset(d)
 	}
+}
+
+// rewind applies a new timeout to a session that is idle.
+func (sess *session) rewind() {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	if !sess.ended && !sess.idle.IsZero() {
+		sess.timer.Reset(time.Until(sess.idle.Add(sess.srv.sessionTimeout())))
+	}
+}
+
+// idleSince returns when a streamable session became idle, if it is.
+func (sess *session) idleSince() (time.Time, bool) {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	return sess.idle, !sess.idle.IsZero()
 }
 
 func (sess *session) expire() {
@@ -338,7 +359,21 @@ func (sess *session) knownRoots() ([]string, bool) {
 func (sess *session) setRoots(roots []string, known bool) {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
-	sess.roots, sess.hasRoots = roots, known
+	sess.roots, sess.hasRoots, sess.silent = roots, known, time.Time{}
+}
+
+// rootsUnanswered notes that the client does not say its roots.
+func (sess *session) rootsUnanswered() {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	sess.silent = time.Now()
+}
+
+// mayAskRoots reports whether the client has not left that question open lately.
+func (sess *session) mayAskRoots() bool {
+	sess.mu.Lock()
+	defer sess.mu.Unlock()
+	return sess.silent.IsZero() || time.Since(sess.silent) >= rootsPause
 }
 
 // allows reports whether the session's own limits let t through.

@@ -24,6 +24,10 @@ func (s *Server) getSSE(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
 		return
 	}
+	if !s.makeRoom() {
+		http.Error(w, errCrowded.Error()+"; end some of them, or try again later", http.StatusServiceUnavailable)
+		return
+	}
 	out := newStreamWriter(w)
 	defer out.close()
 	sess := s.newSession(r.Context(), s.scopeOf(r), "sse")

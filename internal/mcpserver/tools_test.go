@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -329,6 +330,42 @@ func TestPersonAndRootsAreAsked(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestClientThatDoesNotSayItsRootsHasNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.stdio(t, t.Context())
+		p.send(strings.Replace(initialize, `"capabilities":{}`, `"capabilities":{"roots":{"listChanged":true}}`, 1), initialized)
+		p.next()
+		call := func(id int, asked bool, want string, took time.Duration) message {
+			t.Helper()
+			before := time.Now()
+			p.send(callLine(id, "confirm", `{}`))
+			var question message
+			for {
+				m := p.next()
+				switch {
+				case m.Method == "roots/list":
+					question = m
+				case m.Method == "":
+					if !strings.Contains(string(m.Result), want) || time.Since(before) != took || (question.Method != "") != asked {
+						t.Errorf("call %d = %s %+v after %s, asked %v; want %s after %s", id, m.Result, m.Error, time.Since(before), question.Method != "", want, took)
+					}
+					return question
+				}
+			}
+		}
+		call(1, true, " cannot ask", rootsPatience)
+		call(2, false, " cannot ask", 0) // not again at once
+		time.Sleep(rootsPause)
+		call(3, true, " cannot ask", rootsPatience)
+		p.send(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`) // it speaks of them
+		<-r.roots
+		call(4, true, " cannot ask", rootsPatience)
+		p.in.Close()
+		<-p.done
+	})
 }
 
 func TestClientThatCannotBeAsked(t *testing.T) {
