@@ -250,7 +250,7 @@ func (t *target) remember(ctx context.Context, c content) {
 
 // served keeps content that somebody gets to know. If it is new to us, somebody
 // outside made it.
-func (t *target) served(c content) { t.put(c, string(access.Read), history.Author{External: true}) }
+func (t *target) served(c content) { t.put(c, string(access.Read), history.Author{External: true, Time: time.Now()}) }
 
 func (t *target) put(c content, op string, by history.Author) {
 	v := history.Version{
