@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,6 +70,7 @@ type App struct {
 	Logger   *slog.Logger
 
 	opts        Options
+	started     *config.Snapshot // the settings at the start
 	logs        *logs
 	bus         event.Bus
 	metrics     *metrics.Metrics
@@ -111,7 +113,8 @@ func Load(o Options) (*App, error) {
 	if err := a.Settings.Load(); err != nil {
 		return nil, err
 	}
-	current := a.Settings.Current().Config
+	a.started = a.Settings.Current()
+	current := a.started.Config
 
 	a.logs = newLogs(a.logFile(dirs, current), o.Terminal)
 	a.logs.setLevel(current.Daemon.LogLevel)
@@ -216,6 +219,28 @@ func (a *App) commit(_, next *config.Snapshot) {
 	}
 	a.on.Store(on)
 	a.Server.SetTools(on)
+	if token, err := readToken(next.Config); err == nil { // it was verified a moment ago
+		a.Server.SetToken(token)
+	}
+	a.Server.SetSessionTimeout(seconds(next.Config.Daemon.SessionTimeoutSeconds))
+}
+
+// atStart are the settings that only the next start takes up.
+var atStart = []string{
+	"daemon.host", "daemon.port", "daemon.log_file", "daemon.config_poll_seconds", "daemon.config_debounce_seconds",
+	"persistence.enabled", "persistence.state_file", "persistence.write_debounce_seconds", "persistence.ttl_multiplier",
+	"persistence.history_memory_mb", "persistence.history_disk_mb", "persistence.history_days", "watcher.enabled", "watcher.debounce_ms",
+}
+
+// restartFindings names settings that have changed and wait for the next start.
+func (a *App) restartFindings() []health.Finding {
+	var findings []health.Finding
+	for _, key := range config.Changed(a.started, a.Settings.Current()) {
+		if slices.Contains(atStart, key) {
+			findings = append(findings, health.Finding{Part: "settings", Detail: key + " has changed", Cure: "restart the server: this setting is read at its start"})
+		}
+	}
+	return findings
 }
 
 // Health reports how the server is.
@@ -232,6 +257,7 @@ func (a *App) Health() health.Report {
 		r.Findings = append(r.Findings, h.Findings...)
 	}
 	r.Findings = append(r.Findings, a.watchFindings()...)
+	r.Findings = append(r.Findings, a.restartFindings()...)
 	if addr := a.address.Load(); addr != nil {
 		r.PortListening, r.Address = true, *addr
 	}
