@@ -250,7 +250,9 @@ func (t *target) remember(ctx context.Context, c content) {
 
 // served keeps content that somebody gets to know. If it is new to us, somebody
 // outside made it.
-func (t *target) served(c content) { t.put(c, string(access.Read), history.Author{External: true, Time: time.Now()}) }
+func (t *target) served(c content) {
+	t.put(c, string(access.Read), history.Author{External: true, Time: time.Now()})
+}
 
 func (t *target) put(c content, op string, by history.Author) {
 	v := history.Version{
@@ -307,7 +309,7 @@ func coded(op access.Op, path string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		e.Code, e.Message = fault.LockTimeout, "the call was cancelled while it waited"
-	case errors.Is(err, fsys.ErrInvalidName):
+	case errors.Is(err, fsys.ErrInvalidName), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
 		e.Code, e.Message = fault.ValidationError, "no file can have this name: "+err.Error()
 	case errors.Is(err, fsys.ErrReserved), errors.Is(err, fsys.ErrBase):
 		e.Code, e.Message = fault.AccessDenied, err.Error()
