@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
@@ -55,7 +56,7 @@ func (s *Store) suspect(db *archive.DB, err error) {
 		s.report(badContent, health.Finding{
 			Part:   "history",
 			Detail: s.opts.File + ": " + bad.Error(),
-			Cure:   "async-crud-mcp history purge --hash " + bad.Version.Hash,
+			Cure:   "async-crud-mcp history purge " + strconv.Quote(bad.Version.Path),
 		})
 	}
 }

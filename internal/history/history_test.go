@@ -397,8 +397,8 @@ func TestRenameTreeCarriesEverythingBelow(t *testing.T) {
 			t.Errorf("%s is not there", path)
 		}
 	}
-	if s.Count("") != 4 {
-		t.Errorf("%d files, want 4", s.Count(""))
+	if got, want := s.Paths("p"), []string{"/p/d", "/p/dd", "/q/a", "/q/x/b"}; !slices.Equal(got, want) || s.Count("") != 4 {
+		t.Errorf("tracked %q, want %q", got, want)
 	}
 	verify(t, s)
 }

@@ -360,7 +360,7 @@ func TestFileStaysWithinItsBound(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "h.db")
 	db, _ := open(t, file)
 	l := archive.Limits{Bytes: 1 << 20, Age: wide.Age, Versions: 20}
-	for i := range 60 {
+	for i := range 40 {
 		var drafts []*archive.Draft
 		for j := range 5 {
 			drafts = append(drafts, draft(fmt.Sprintf("/p/%d", j), noise(i*10+j, 20_000), "", time.Now().Add(time.Hour)))
