@@ -315,6 +315,7 @@ func (a *App) run(ctx context.Context, surface func(context.Context) error) erro
 	start("settings", a.Settings.Run)
 	start("trust", a.watchTrust)
 	start("history", a.History.Run)
+	start("revalidation", a.revalidate)
 	start("projects", a.care)
 	if _, err := a.scope(ctx); err == nil {
 		a.Logger.Debug("project opened at start")

@@ -15,7 +15,6 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/history"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/watch"
 )
 
@@ -26,8 +25,13 @@ func newHistory(a *App, dirs fsys.Dirs, c config.Config) *history.Store {
 		MaxContent: c.Crud.MaxFileSizeBytes, MaxAge: time.Duration(c.Persistence.HistoryDays) * 24 * time.Hour,
 		WriteDebounce: seconds(c.Persistence.WriteDebounceSeconds), Logger: a.Logger,
 	}
-	if o.MemoryBytes == 0 {
-		o.MemoryBytes = -1
+	for _, bytes := range []*int64{&o.MemoryBytes, &o.DiskBytes} {
+		if *bytes == 0 {
+			*bytes = -1 // the store takes 0 for its default
+		}
+	}
+	if o.WriteDebounce == 0 {
+		o.WriteDebounce = -1
 	}
 	a.historyFile = filepath.Join(dirs.Data, HistoryFile)
 	if c.Persistence.StateFile != nil {
@@ -45,13 +49,13 @@ func (a *App) HistoryFile() string { return a.historyFile }
 // Restore gives a file this content, as a change like any other: under its lock,
 // in one step, and remembered. The directory that holds it counts as allowed,
 // since a person asks.
-func (a *App) Restore(ctx context.Context, path string, content []byte) error {
+func (a *App) Restore(ctx context.Context, projectID, path string, content []byte) error {
 	s, err := scopeOf(a.Settings.Current().Config)
 	if err != nil {
 		return err
 	}
 	dir := filepath.Dir(path)
-	s.Project, s.Root = project.ID(dir), dir
+	s.Project, s.Root = projectID, dir
 	if s.Bases, err = fsys.OpenBases(dir, nil); err != nil {
 		return err
 	}
@@ -220,4 +224,14 @@ func (a *App) watchFindings() []health.Finding {
 		return true
 	})
 	return findings
+}
+
+// revalidate compares what an earlier run knew of files with what they hold now.
+func (a *App) revalidate(ctx context.Context) error {
+	limit := a.Settings.Current().Config.Crud.MaxFileSizeBytes
+	_, err := a.History.Revalidate(ctx, func(_, path string) (string, error) { return files.HashFile(path, limit) })
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

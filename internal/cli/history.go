@@ -155,7 +155,7 @@ func historyRestore(t *terminal, f *flags) *cobra.Command {
 						return err
 					}
 				}
-				if err := a.Restore(cmd.Context(), path, content); err != nil {
+				if err := a.Restore(cmd.Context(), v.Project, path, content); err != nil {
 					return err
 				}
 				t.say("%s %s, %d bytes", paint(t.err, green, "restored:"), path, len(content))

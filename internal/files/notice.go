@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io/fs"
 
@@ -15,8 +16,7 @@ import (
 // server has shown or written, and keeps what is known of it fresh. Nothing
 // depends on it: every change is judged by what is on disk.
 func (e *Engine) Noticed(ctx context.Context, scope *Scope, path string) {
-	was, tracked := e.opts.History.Tracked(scope.Project, path)
-	if !tracked {
+	if _, tracked := e.opts.History.Tracked(scope.Project, path); !tracked {
 		return
 	}
 	p, err := scope.Bases.Resolve(path)
@@ -29,7 +29,8 @@ func (e *Engine) Noticed(ctx context.Context, scope *Scope, path string) {
 		return
 	}
 	defer lease.Release()
-	if was, tracked = e.opts.History.Tracked(scope.Project, path); !tracked {
+	was, tracked := e.opts.History.Tracked(scope.Project, path)
+	if !tracked {
 		return
 	}
 	sum, _, err := p.Hash(scope.Limits.MaxFileSize)
@@ -60,4 +61,14 @@ func (e *Engine) NoticedAll(ctx context.Context, scope *Scope) {
 		}
 		e.Noticed(ctx, scope, path)
 	}
+}
+
+// HashFile returns the hash of a file by its path, to compare with what was known
+// before a restart; no call of a client comes this way.
+func HashFile(path string, limit int64) (string, error) {
+	raw, err := fsys.ReadFile(path, limit)
+	if err != nil {
+		return "", err
+	}
+	return hashOf(sha256.Sum256(raw)), nil
 }
