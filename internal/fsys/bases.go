@@ -306,6 +306,8 @@ func (b *Bases) walk(abs string, follow bool) (string, error) {
 					at = filepath.Dir(at)
 				}
 				todo = target + sep + todo
+			} else if errors.Is(err, syscall.EINVAL) {
+				err = nil // no link any more; settled has the last word
 			}
 		}
 		switch {
