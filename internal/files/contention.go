@@ -6,6 +6,7 @@ import (
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/access"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/files/diff"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/files/encoding"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/files/patch"
 )
 
@@ -81,25 +82,39 @@ func (t *target) merge(r UpdateRequest, late *lateness, current content) (conten
 		return content{}, false
 	}
 	v := enc.View(current.raw)
-	now := []byte(v.Loose())
-	var base []byte
-	if late.base != nil {
-		base = []byte(enc.View(late.base).Loose())
+	seen, err := t.look(v, current)
+	if err != nil {
+		return content{}, false
 	}
+	now := []byte(seen.Text)
+	base := t.lookBack(enc, late)
 	var merged []byte
 	if r.Content != nil {
-		if base == nil || t.mayWrite(string(base), *r.Content) != nil {
+		if base == nil || t.mayWrite(enc.View(late.base).Loose(), *r.Content) != nil {
 			return content{}, false
 		}
 		var conflicts []diff.Conflict
 		if merged, conflicts = diff.Merge(base, now, []byte(*r.Content)); conflicts != nil {
 			return content{}, false
 		}
-	} else if merged, _ = patch.Rebase(fitted(string(now), r.Patches), base, now, int(t.scope.Limits.MaxFileSize)); merged == nil {
+	} else if merged, _ = patch.Rebase(fitted(seen.Text, r.Patches), base, now, int(t.scope.Limits.MaxFileSize)); merged == nil {
 		return content{}, false
 	}
-	next, err := t.splice(v, current, merged)
+	next, err := t.splice(v, seen, current, merged)
 	return next, err == nil
+}
+
+// lookBack returns the version a late caller knows as it may see it; nil if that
+// is gone.
+func (t *target) lookBack(enc *encoding.Encoding, late *lateness) []byte {
+	if late.base == nil {
+		return nil
+	}
+	seen, err := t.look(enc.View(late.base), content{raw: late.base})
+	if err != nil {
+		return nil
+	}
+	return []byte(seen.Text)
 }
 
 // judge tells which patches of a late caller still fit.
@@ -107,19 +122,15 @@ func (t *target) judge(r UpdateRequest, late *lateness, current content) {
 	if r.Patches == nil || !t.scope.Rules.Check(access.Read, t.path.Rel()).Allowed {
 		return
 	}
-	if _, err := t.shown(current.raw); err != nil {
-		return
-	}
 	enc, err := t.encoding(r.Encoding)
 	if err != nil {
 		return
 	}
-	now := enc.View(current.raw).Loose()
-	var base []byte
-	if late.base != nil {
-		base = []byte(enc.View(late.base).Loose())
+	seen, err := t.look(enc.View(current.raw), current)
+	if err != nil {
+		return
 	}
-	report := patch.Check(fitted(now, r.Patches), base, []byte(now), int(t.scope.Limits.MaxFileSize))
+	report := patch.Check(fitted(seen.Text, r.Patches), t.lookBack(enc, late), []byte(seen.Text), int(t.scope.Limits.MaxFileSize))
 	late.contention.Applicable = report.Applicable()
 	for _, f := range report.Findings {
 		late.contention.Patches = append(late.contention.Patches, PatchVerdict{

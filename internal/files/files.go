@@ -257,13 +257,18 @@ func (t *target) served(c content) {
 func (t *target) put(c content, op string, by history.Author) {
 	v := history.Version{
 		Project: t.scope.Project, Path: t.path.String(), Hash: c.hash, Size: int64(len(c.raw)), Op: op, By: by,
-		Keep: !t.scope.Rules.Secret(t.path.Rel()),
+		Keep: !t.scope.Rules.Secret(t.path.Rel()) && !t.forbidden(c),
 	}
 	if !v.Keep {
 		c.raw = nil
 	}
 	t.opts.History.Put(v, c.raw)
 	t.opts.History.HandedOut(v.Project, v.Path, v.Hash)
+}
+
+// forbidden reports whether a content rule denies what the file holds.
+func (t *target) forbidden(c content) bool {
+	return t.scope.Redacts && t.scope.Content.ScanAs(string(c.raw), c.raw).Denied != nil
 }
 
 func (t *target) announce(ctx context.Context, hash string) {
@@ -315,6 +320,9 @@ func coded(op access.Op, path string, err error) error {
 		e.Code, e.Message = fault.AccessDenied, err.Error()
 	case errors.Is(err, fsys.ErrMoved):
 		e.Message = "a link was put in the way while this ran; nothing was done"
+		if e.Code == fault.ServerError {
+			e.Code = fault.AccessDenied // nothing of ours broke
+		}
 	case errors.Is(err, fsys.ErrChanged):
 		e.Message = "another program keeps changing it; nothing was done"
 	case errors.Is(err, fsys.ErrOutside):
@@ -327,6 +335,8 @@ func coded(op access.Op, path string, err error) error {
 		e.Code, e.Message = fault.FileTooLarge, err.Error()
 	case errors.Is(err, fs.ErrExist):
 		e.Code, e.Message = fault.FileExists, "File already exists: "+path
+	case errors.Is(err, syscall.ENOTDIR) && (op == access.Write || op == access.Mkdir || op == access.List):
+		e.Code, e.Message = fault.DirNotFound, "a file stands where a directory is needed: "+path
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		e.Code, e.Message = fault.FileNotFound, "File does not exist: "+path
 	case errors.Is(err, fs.ErrPermission):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/access"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
@@ -21,7 +22,9 @@ func (e *Engine) pair(ctx context.Context, op access.Op, from, to string) (sourc
 	if source, err = e.admit(scope, op, from); err != nil {
 		return nil, nil, err
 	}
-	if dest, err = e.admit(scope, op, to); err != nil {
+	if dest, err = e.admit(scope, op, to); errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil, coded(access.Write, to, syscall.ENOTDIR)
+	} else if err != nil {
 		return nil, nil, err
 	}
 	if source.path.Key() == dest.path.Key() && source.path.String() == dest.path.String() {
@@ -92,6 +95,8 @@ func (t *target) free(overwrite bool) error {
 		return fault.New(fault.FileExists, "there is a directory at %s", t.path).At(t.path.String())
 	case err == nil && !overwrite:
 		return t.exists().(*fault.Error).With("next", "Choose another path, or set overwrite: true.")
+	case err == nil && info.Kind != fsys.Regular:
+		return t.failed(fsys.ErrNotRegular)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return t.failed(err)
 	}

@@ -55,12 +55,16 @@ func (t *target) encode(name, text string) ([]byte, error) {
 // other text.
 func (t *target) mayWrite(before, text string) error {
 	if t.scope.Redacts && access.AddsMarkers(before, text) {
-		return fault.New(fault.RedactionMarkersPresent, "the text holds markers that stand for hidden content; writing them would destroy it").At(t.path.String())
+		return t.markers()
 	}
 	if d := t.scope.Content.Scan(text).Denied; d != nil {
 		return t.blocked(d)
 	}
 	return nil
+}
+
+func (t *target) markers() error {
+	return fault.New(fault.RedactionMarkersPresent, "the text holds markers that stand for hidden content; writing them would destroy it").At(t.path.String())
 }
 
 func (t *target) blocked(d *access.Denial) error {
@@ -90,12 +94,25 @@ func (t *target) edit(r UpdateRequest, current content) (content, error) {
 		raw, err := v.Replace(*r.Content)
 		return t.edited(raw, err)
 	}
-	edits := fitted(v.Loose(), r.Patches)
-	text, err := patch.Apply([]byte(v.Loose()), edits, int(t.scope.Limits.MaxFileSize))
+	seen, err := t.look(v, current)
+	if err != nil {
+		return content{}, err
+	}
+	text, err := patch.Apply([]byte(seen.Text), fitted(seen.Text, r.Patches), int(t.scope.Limits.MaxFileSize))
 	if err != nil {
 		return content{}, t.invalidPatch(err)
 	}
-	return t.splice(v, current, text)
+	return t.splice(v, seen, current, text)
+}
+
+// look returns a text as its caller may see it. Edits are made there, line by
+// line the same as the file: whether one fits tells nothing of what is hidden.
+func (t *target) look(v *encoding.View, c content) (access.Verdict, error) {
+	seen := t.scope.Content.ScanAs(v.Loose(), c.raw)
+	if seen.Denied != nil {
+		return seen, t.blocked(seen.Denied)
+	}
+	return seen, nil
 }
 
 func (t *target) edited(raw []byte, err error) (content, error) {
@@ -118,23 +135,28 @@ func fitted(text string, patches []Patch) []patch.Edit {
 	return edits
 }
 
-// splice takes an edited text back to bytes, those outside the edit untouched.
-func (t *target) splice(v *encoding.View, current content, text []byte) (content, error) {
+// splice takes an edit of what a caller sees back to bytes, those outside the
+// edit untouched.
+func (t *target) splice(v *encoding.View, seen access.Verdict, current content, text []byte) (content, error) {
+	if t.scope.Redacts && access.AddsMarkers(seen.Text, string(text)) {
+		return content{}, t.markers()
+	}
 	before := v.Loose()
-	if err := t.mayWrite(before, string(text)); err != nil && fault.CodeOf(err) == fault.RedactionMarkersPresent {
-		return content{}, err
-	}
-	hunks := diff.Lines([]byte(before), text).Hunks()
-	verdict := t.scope.Content.ScanAs(before, current.raw)
-	if verdict.Denied != nil {
-		return content{}, t.blocked(verdict.Denied)
-	}
+	at := lineStarts(before)
+	hunks := diff.Lines([]byte(seen.Text), text).Hunks()
 	edits := make([]encoding.Edit, len(hunks))
 	for i, h := range hunks {
-		if verdict.Touches(h.Old.Byte, h.Old.ByteEnd) {
-			return content{}, fault.New(fault.RedactionMarkersPresent, "line %d holds hidden content; an edit there would change what you cannot see", h.Old.Line+1).At(t.path.String())
+		if line := hiddenIn(seen, h.Old); line > 0 {
+			return content{}, fault.New(fault.RedactionMarkersPresent, "line %d holds hidden content; an edit there would change what you cannot see", line).At(t.path.String())
 		}
-		edits[i] = encoding.Edit{Span: encoding.Span{Start: h.Old.Byte, End: h.Old.ByteEnd}, Text: string(h.New.Of(text))}
+		span := encoding.Span{Start: h.Old.Byte, End: h.Old.ByteEnd}
+		if len(seen.Hidden) > 0 { // lines are where they were, bytes are not
+			span = encoding.Span{Start: at(h.Old.Line), End: at(h.Old.LineEnd)}
+		}
+		edits[i] = encoding.Edit{Span: span, Text: string(h.New.Of(text))}
+	}
+	if len(seen.Hidden) > 0 {
+		text = uncover(before, edits)
 	}
 	if d := t.scope.Content.Scan(strings.ToValidUTF8(string(text), "")).Denied; d != nil {
 		return content{}, t.blocked(d)
@@ -145,6 +167,44 @@ func (t *target) splice(v *encoding.View, current content, text []byte) (content
 		return t.edited(append(bytes.Clone(mark), text...), nil)
 	}
 	return t.edited(v.Splice(edits...))
+}
+
+// uncover makes the edits in the text that holds what is hidden.
+func uncover(text string, edits []encoding.Edit) []byte {
+	var out []byte
+	from := 0
+	for _, e := range edits {
+		out = append(append(out, text[from:e.Start]...), e.Text...)
+		from = e.End
+	}
+	return append(out, text[from:]...)
+}
+
+// lineStarts returns where a line of the text begins, counted from 0. It is asked
+// for lines in rising order.
+func lineStarts(text string) func(line int) int {
+	line, offset := 0, 0
+	return func(want int) int {
+		for ; line < want; line++ {
+			end := strings.IndexByte(text[offset:], '\n')
+			if end < 0 {
+				return len(text)
+			}
+			offset += end + 1
+		}
+		return offset
+	}
+}
+
+// hiddenIn returns the first line of hidden content that an edit has a part in,
+// counted from 1; 0 if there is none.
+func hiddenIn(seen access.Verdict, old diff.Span) int {
+	for _, h := range seen.Hidden {
+		if h.Line-1 < old.LineEnd && h.Line-1+h.Lines > old.Line {
+			return h.Line
+		}
+	}
+	return 0
 }
 
 // invalidPatch says which patch does not fit, and where.

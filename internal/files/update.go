@@ -70,6 +70,11 @@ func (t *target) checkEdit(r UpdateRequest) error {
 	if r.Content == nil && len(r.Patches) == 0 {
 		return fault.New(fault.ContentOrPatchesRequired, "patches is empty; give at least one").At(t.path.String())
 	}
+	if r.Patches != nil { // whether one fits tells what is there
+		if d := t.scope.Rules.Check(access.Read, t.path.Rel()); !d.Allowed {
+			return denied(t.path.String(), d).(*fault.Error).With("next", "Patches need a file that may be read; replace it whole with content.")
+		}
+	}
 	return nil
 }
 
