@@ -23,13 +23,24 @@ func duration(seconds *float64) *time.Duration {
 	return &d
 }
 
-// orNull is a value that is null when it is empty, where a pointer would be left
+// textOrNull is a text that is null when it is empty, where a pointer would be left
 // out.
-func orNull(s string) any {
-	if s == "" {
-		return json.RawMessage("null")
+type textOrNull string
+
+// MarshalJSON implements json.Marshaler.
+func (t textOrNull) MarshalJSON() ([]byte, error) {
+	if t == "" {
+		return []byte("null"), nil
 	}
-	return s
+	return json.Marshal(string(t))
+}
+
+// JSONTypes implements schema.Typed.
+func (textOrNull) JSONTypes() []string { return []string{"string", "null"} }
+
+func orNull(s string) *textOrNull {
+	t := textOrNull(s)
+	return &t
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -31,11 +31,11 @@ type ListOut struct {
 
 // EntryOut is one file or directory.
 type EntryOut struct {
-	Name      string `json:"name"`
-	Type      string `json:"type" enum:"file,directory,other"`
-	SizeBytes *int64 `json:"size_bytes,omitempty"`
-	Modified  string `json:"modified"`
-	Hash      any    `json:"hash,omitempty" jsonschema:"with include_hashes; null: not known"`
+	Name      string      `json:"name"`
+	Type      string      `json:"type" enum:"file,directory,other"`
+	SizeBytes *int64      `json:"size_bytes,omitempty"`
+	Modified  string      `json:"modified"`
+	Hash      *textOrNull `json:"hash,omitempty" jsonschema:"with include_hashes; null: not known"`
 }
 
 // List declares async_list.

@@ -28,7 +28,7 @@ type StatusOut struct {
 
 	Path            string        `json:"path,omitempty"`
 	Exists          *bool         `json:"exists,omitempty"`
-	Hash            any           `json:"hash,omitempty" jsonschema:"of a file; null: there is none"`
+	Hash            *textOrNull   `json:"hash,omitempty" jsonschema:"of a file; null: there is none"`
 	LockState       string        `json:"lock_state,omitempty"`
 	QueueDepth      int           `json:"queue_depth"`
 	ActiveReaders   *int          `json:"active_readers,omitempty"`

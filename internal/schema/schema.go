@@ -185,6 +185,7 @@ type property struct {
 type value struct {
 	typ                  reflect.Type
 	nullable             bool
+	types                []string // of a Typed
 	enum                 []string
 	minimum, maximum     *float64
 	minLength, maxLength *int
@@ -193,7 +194,13 @@ type value struct {
 	elem                 *value  // slice, array, map, pointer
 }
 
+// Typed is implemented by types that write themselves and say as what.
+type Typed interface {
+	JSONTypes() []string // such as "string", "null"
+}
+
 var (
+	typedType      = reflect.TypeFor[Typed]()
 	rawMessageType = reflect.TypeFor[json.RawMessage]()
 	textType       = reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()
 )
@@ -272,6 +279,9 @@ func valueOf(t reflect.Type, seen []reflect.Type) (*value, error) {
 	v := &value{typ: t}
 	var err error
 	switch {
+	case t.Kind() != reflect.Pointer && t.Implements(typedType):
+		v.types = reflect.Zero(t).Interface().(Typed).JSONTypes()
+		return v, nil
 	case t == rawMessageType || t.Kind() == reflect.Interface:
 		return v, nil
 	case reflect.PointerTo(t).Implements(textType):
@@ -400,6 +410,9 @@ func (v *value) wire() *jsonschema.Schema {
 	if v.object != nil {
 		return v.object.wire()
 	}
+	if v.types != nil {
+		return &jsonschema.Schema{Types: v.types}
+	}
 	s := &jsonschema.Schema{
 		Type: v.kind(), Minimum: v.minimum, Maximum: v.maximum,
 		MinLength: v.minLength, MaxLength: v.maxLength, MinItems: v.minItems, MaxItems: v.maxItems,
@@ -459,6 +472,8 @@ func (v *value) typeName() string {
 		return v.elem.typeName()
 	case v.typ.Kind() == reflect.Pointer:
 		return v.elem.typeName() + " or null"
+	case v.types != nil:
+		return strings.Join(v.types, " or ")
 	case v.kind() == "":
 		return "any"
 	case v.kind() == "array":

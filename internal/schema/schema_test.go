@@ -355,3 +355,20 @@ func TestPointerIsNullOnlyWhereItIsNotLeftOut(t *testing.T) {
 		t.Errorf("Decode = %+v, %v; null counts as absent everywhere", got, err)
 	}
 }
+
+type orNothing string
+
+func (orNothing) JSONTypes() []string { return []string{"string", "null"} }
+
+func TestTypeMaySayWhatItIsOnTheWire(t *testing.T) {
+	type out struct {
+		Hash *orNothing `json:"hash,omitempty"`
+	}
+	s := mustOf[out](t)
+	if got := string(s.Brief()); got != `{"type":"object","properties":{"hash":{"type":["string","null"]}}}` {
+		t.Errorf("got %s", got)
+	}
+	if got := s.Fields()[0].Type; got != "string or null" {
+		t.Errorf("type in words = %q", got)
+	}
+}
