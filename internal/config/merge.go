@@ -336,7 +336,7 @@ func addsDenials(was, is reflect.Value) bool {
 		if contains(was, item) {
 			continue
 		}
-		if rule, ok := item.Interface().(ContentRule); ok && rule.Action != "deny" {
+		if rule, ok := reflect.TypeAssert[ContentRule](item); ok && rule.Action != "deny" {
 			return false // it could decide before one that denies
 		}
 	}

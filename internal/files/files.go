@@ -127,7 +127,7 @@ func (e *Engine) admit(scope *Scope, op access.Op, name string) (*target, error)
 	return &target{Engine: e, scope: scope, op: op, path: p}, nil
 }
 
-func denied(path string, d access.Decision) error {
+func denied(path string, d access.Decision) *fault.Error {
 	return fault.New(fault.AccessDenied, "%s", d.Reason).At(path).With("rule", d.Rule)
 }
 

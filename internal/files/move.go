@@ -68,7 +68,7 @@ func (e *Engine) rename(ctx context.Context, r RenameRequest) (out Outcome[Renam
 		return out, err
 	}
 	if r.ExpectedHash != "" && !sameHash(r.ExpectedHash, current.hash) {
-		return Outcome[Renamed]{Contention: from.contention(r.ExpectedHash, r.DiffFormat, current)}, nil
+		return Outcome[Renamed]{Contention: from.contention(r.ExpectedHash, r.DiffFormat, current)}, nil //nolint:contextcheck // a look at who made a version is short, and the answer needs it
 	}
 	from.served(current)
 	if r.Overwrite {
@@ -94,7 +94,7 @@ func (t *target) free(overwrite bool) error {
 	case err == nil && info.Kind == fsys.Directory:
 		return fault.New(fault.FileExists, "there is a directory at %s", t.path).At(t.path.String())
 	case err == nil && !overwrite:
-		return t.exists().(*fault.Error).With("next", "Choose another path, or set overwrite: true.")
+		return t.exists().With("next", "Choose another path, or set overwrite: true.")
 	case err == nil && info.Kind != fsys.Regular:
 		return t.failed(fsys.ErrNotRegular)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):

@@ -43,7 +43,7 @@ func (t *target) update(ctx context.Context, r UpdateRequest, sync fsys.Sync) (o
 		if err != nil {
 			return out, err
 		}
-		plan, err := t.decide(r, current)
+		plan, err := t.decide(r, current) //nolint:contextcheck // a look at who made a version is short, and the answer needs it
 		if err != nil || plan.contention != nil {
 			return Outcome[Written]{Contention: plan.contention}, err
 		}
@@ -72,7 +72,7 @@ func (t *target) checkEdit(r UpdateRequest) error {
 	}
 	if r.Patches != nil { // whether one fits tells what is there
 		if d := t.scope.Rules.Check(access.Read, t.path.Rel()); !d.Allowed {
-			return denied(t.path.String(), d).(*fault.Error).With("next", "Patches need a file that may be read; replace it whole with content.")
+			return denied(t.path.String(), d).With("next", "Patches need a file that may be read; replace it whole with content.")
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func (t *target) create(ctx context.Context, lease lock.Lease, raw []byte, o fsy
 	return &Written{Path: t.path.String(), Hash: c.hash, BytesWritten: int64(len(raw))}, nil
 }
 
-func (t *target) exists() error {
+func (t *target) exists() *fault.Error {
 	return fault.New(fault.FileExists, "File already exists: %s", t.path).At(t.path.String())
 }
 
@@ -93,6 +93,9 @@ func (t *target) append(ctx context.Context, r AppendRequest) (*Appended, error)
 	case err != nil:
 		return nil, t.failed(err)
 	}
+	if raw, err = t.behind(r, raw); err != nil {
+		return nil, err
+	}
 	if err := t.fits(int(info.Size) + len(raw)); err != nil {
 		return nil, err
 	}
@@ -108,4 +111,21 @@ func (t *target) append(ctx context.Context, r AppendRequest) (*Appended, error)
 	}
 	t.remember(ctx, c)
 	return &Appended{Path: t.path.String(), Hash: c.hash, BytesAppended: int64(len(raw)), TotalSizeBytes: int64(len(c.raw))}, nil
+}
+
+// behind returns what is appended as it stands behind what the file holds: in its
+// byte order, and without the mark that a new file would begin with.
+func (t *target) behind(r AppendRequest, raw []byte) ([]byte, error) {
+	enc, err := t.encoding(r.Encoding)
+	if err != nil || enc.Name() == "utf-8" {
+		return raw, err
+	}
+	current, err := t.load()
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = enc.View(current.raw).Encode(r.Separator + r.Content); err != nil {
+		return nil, t.failed(err)
+	}
+	return raw, nil
 }
