@@ -61,11 +61,11 @@ type LateOut struct {
 
 // DiffOut is a difference in one of two forms.
 type DiffOut struct {
-	Format  string      `json:"format"`
-	Changes []ChangeOut `json:"changes,omitempty"`
-	Content *string     `json:"content,omitempty"`
-	Summary SummaryOut  `json:"summary"`
-	Lossy   bool        `json:"lossy,omitempty" jsonschema:"bytes that are no text are shown as U+FFFD"`
+	Format  string       `json:"format"`
+	Changes *[]ChangeOut `json:"changes,omitempty"`
+	Content *string      `json:"content,omitempty"`
+	Summary SummaryOut   `json:"summary"`
+	Lossy   bool         `json:"lossy,omitempty" jsonschema:"bytes that are no text are shown as U+FFFD"`
 }
 
 // ChangeOut is one changed run of lines.
@@ -158,6 +158,7 @@ func diffOut(d *files.Diff) *DiffOut {
 		out.Content = &d.Unified
 		return out
 	}
+	changes := []ChangeOut{} // none is shown when all that changed is hidden
 	for _, r := range d.Changes {
 		c := ChangeOut{
 			Type: r.Type, StartLine: r.StartLine, NewStartLine: r.NewStartLine, NewEndLine: r.NewEndLine,
@@ -169,8 +170,9 @@ func diffOut(d *files.Diff) *DiffOut {
 		if r.Type != "removed" {
 			c.NewContent = &r.NewContent
 		}
-		out.Changes = append(out.Changes, c)
+		changes = append(changes, c)
 	}
+	out.Changes = &changes
 	return out
 }
 

@@ -10,8 +10,6 @@ import (
 	"testing"
 )
 
-const outsideBase, invalid, denied = "PATH_OUTSIDE_BASE", "VALIDATION_ERROR", "ACCESS_DENIED"
-
 // plantedTemp looks like a temp file of a process of ours.
 const plantedTemp = ".in.txt.abcdef-1-life00-aaaaaaaaaaaaa-0-00000000.acm-tmp"
 

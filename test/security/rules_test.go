@@ -374,3 +374,16 @@ func TestTheSizeLimitHoldsForEveryTool(t *testing.T) {
 		t.Errorf("a file that is too large cannot be deleted: %s", a.body)
 	}
 }
+
+// TestAChangeOfHiddenContentIsADiffWithoutLines keeps the shape of the answer.
+func TestAChangeOfHiddenContentIsADiffWithoutLines(t *testing.T) {
+	w := newWorld(t, settings{content: contentRules})
+	w.put("conf.txt", "key=old\n")
+	h := w.call("async_read", args{"path": "conf.txt"}).fields["hash"]
+	w.put("conf.txt", "key=new\n")
+	a := w.call("async_update", args{"path": "conf.txt", "expected_hash": h, "content": "x"})
+	diff, _ := a.fields["diff"].(map[string]any)
+	if changes, ok := diff["changes"].([]any); !ok || len(changes) != 0 {
+		t.Errorf("contention: %s", a.body)
+	}
+}

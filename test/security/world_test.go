@@ -29,6 +29,8 @@ import (
 // secret is what stands in every file that nobody may see.
 const secret = "s3cr3t-hunter2"
 
+const outsideBase, invalid, denied = "PATH_OUTSIDE_BASE", "VALIDATION_ERROR", "ACCESS_DENIED"
+
 // world is a project with a directory outside of it, and the tools.
 type world struct {
 	t             *testing.T
