@@ -103,3 +103,31 @@ func (w *world) restore(dir *os.Root) {
 		_ = f.Close()
 	}
 }
+
+// TestADirectoryBringsNothingAlongToAProtectedPlace writes into a directory while
+// it is moved to where the same file could not be written.
+func TestADirectoryBringsNothingAlongToAProtectedPlace(t *testing.T) {
+	w := newWorld(t, settings{})
+	forbidden := filepath.Join(w.root, "sub/.git/hooks")
+	moved := 0
+	for end, i := time.Now().Add(raceTime()), 0; time.Now().Before(end) || i < 3; i++ {
+		w.put("evil/HEAD", "ref\n")
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			w.call("async_write", args{"path": "evil/hooks/pre-commit", "content": "#!/bin/sh\n"})
+		})
+		if a := w.call("async_rename", args{"old_path": "evil", "new_path": "sub/.git", "recursive": true}); a.status == "ok" {
+			moved++
+		}
+		writer.Wait()
+		if _, err := os.Stat(filepath.Join(forbidden, "pre-commit")); err == nil {
+			t.Fatalf("after %d moves there is a hook", i+1)
+		}
+		for _, dir := range []string{"evil", "sub/.git"} {
+			if err := os.RemoveAll(filepath.Join(w.root, dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Logf("%d moves", moved)
+}
