@@ -51,7 +51,7 @@ func (e *Engine) together(ctx context.Context, scope *Scope, lease lock.Lease, s
 	}
 	dirs, sync := scope.batchSync()
 	failed = -1
-	err = lease.Commit(func() error {
+	all := func() error {
 		for i, s := range steps {
 			if err := s.do(sync); err != nil {
 				failed = i
@@ -62,7 +62,8 @@ func (e *Engine) together(ctx context.Context, scope *Scope, lease lock.Lease, s
 			}
 		}
 		return e.flush(dirs)
-	})
+	}
+	err = e.making(func() error { return lease.Commit(all) })
 	if failed >= 0 {
 		_ = e.flush(dirs) // the first error is the one that explains
 	}

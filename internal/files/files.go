@@ -27,6 +27,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -93,6 +94,16 @@ type Limits struct {
 // Engine does the work of the file tools.
 type Engine struct {
 	opts Options
+	// tree is held by who moves a directory, and shared by who makes a name: what
+	// comes into a directory while it is moved would arrive where it may not be.
+	tree sync.RWMutex
+}
+
+// making runs what makes a name, while no directory is moved.
+func (e *Engine) making(do func() error) error {
+	e.tree.RLock()
+	defer e.tree.RUnlock()
+	return do()
 }
 
 // New returns an engine.

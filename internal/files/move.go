@@ -76,8 +76,11 @@ func (e *Engine) rename(ctx context.Context, r RenameRequest) (out Outcome[Renam
 			to.served(old) // what is overwritten can be taken back
 		}
 	}
-	done, err := from.moveTo(to, lease, r)
-	if err != nil {
+	var done *Renamed
+	if err := e.making(func() error {
+		done, err = from.moveTo(to, lease, r)
+		return err
+	}); err != nil {
 		return out, err
 	}
 	done.Hash = current.hash
@@ -137,11 +140,17 @@ func (t *target) renameDir(ctx context.Context, to *target, r RenameRequest) (*R
 	case fsys.Within(t.path.String(), to.path.String()):
 		return nil, fault.New(fault.ValidationError, "a directory cannot be moved into itself").At(to.path.String())
 	}
-	inside, lease, err := t.holdTree(ctx, r.Timeout, to)
+	_, lease, err := t.holdTree(ctx, r.Timeout, to)
 	if err != nil {
 		return nil, err
 	}
 	defer lease.Release()
+	t.tree.Lock()
+	defer t.tree.Unlock()
+	inside, err := t.survey(ctx) // again: now nothing comes any more
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range inside.paths {
 		// There may be a forbidden place below the new name that is not below the old.
 		moved := to.path.Rel() + strings.TrimPrefix(p.Rel(), t.path.Rel())
@@ -192,8 +201,10 @@ func (e *Engine) copy(ctx context.Context, r CopyRequest) (*Copied, error) {
 			to.served(old)
 		}
 	}
-	err = lease.Commit(func() error {
-		return fsys.Copy(from.path, to.path, fsys.RenameOptions{Overwrite: r.Overwrite, MakeDirs: r.CreateDirs, Sync: from.scope.Limits.Sync})
+	err = e.making(func() error {
+		return lease.Commit(func() error {
+			return fsys.Copy(from.path, to.path, fsys.RenameOptions{Overwrite: r.Overwrite, MakeDirs: r.CreateDirs, Sync: from.scope.Limits.Sync})
+		})
 	})
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -220,7 +231,7 @@ func (e *Engine) Mkdir(ctx context.Context, r MkdirRequest) (*Made, error) {
 	case err == nil:
 		return nil, t.exists()
 	}
-	if err := t.path.Mkdir(r.Parents, t.scope.Limits.Sync); err != nil {
+	if err := t.making(func() error { return t.path.Mkdir(r.Parents, t.scope.Limits.Sync) }); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, t.noDir()
 		}

@@ -40,7 +40,9 @@ func (t *target) write(ctx context.Context, r WriteRequest, sync fsys.Sync) (*Wr
 
 // create commits a new file under its lock.
 func (t *target) create(ctx context.Context, lease lock.Lease, raw []byte, o fsys.WriteOptions) (*Written, error) {
-	err := lease.Commit(func() error { return t.path.Create(raw, o) })
+	err := t.making(func() error {
+		return lease.Commit(func() error { return t.path.Create(raw, o) })
+	})
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return nil, t.exists()
