@@ -387,3 +387,19 @@ func TestAChangeOfHiddenContentIsADiffWithoutLines(t *testing.T) {
 		t.Errorf("contention: %s", a.body)
 	}
 }
+
+// TestTheNearestMatchShowsNoPartOfWhatIsHidden looks for something like a line in
+// the middle of hidden ones, which alone no rule would know.
+func TestTheNearestMatchShowsNoPartOfWhatIsHidden(t *testing.T) {
+	w := newWorld(t, settings{content: []access.ContentRule{{Name: "block", Pattern: `(?s)<key>.*?</key>`, Action: "redact"}}})
+	w.put("conf.txt", "top\n<key>\nthe inner word is "+secret+"\n</key>\nend\n")
+	patches := []any{args{"old_string": "the inner word is s3cr3t-hunterX", "new_string": "x"}}
+	for _, expected := range []string{w.hash("conf.txt"), "sha256:00"} {
+		for _, mode := range []string{"fail", "merge"} {
+			a := w.call("async_update", args{"path": "conf.txt", "expected_hash": expected, "patches": patches, "on_contention": mode})
+			if a.status == "ok" || strings.Contains(a.body, secret) || strings.Contains(a.body, "inner") {
+				t.Errorf("%s: %s", mode, a.body)
+			}
+		}
+	}
+}
