@@ -12,13 +12,19 @@ import (
 // BatchOut is the results of a batch, in the order of its items; each is what
 // the tool for one file would have answered.
 type BatchOut struct {
-	Status    string            `json:"status"`
-	Results   []json.RawMessage `json:"results"`
-	Summary   BatchSummary      `json:"summary"`
-	Atomic    bool              `json:"atomic,omitempty"`
-	Applied   *bool             `json:"applied,omitempty" jsonschema:"of an atomic batch: all of it, or nothing"`
-	Timestamp string            `json:"timestamp"`
+	Status    string       `json:"status"`
+	Results   []itemResult `json:"results"`
+	Summary   BatchSummary `json:"summary"`
+	Atomic    bool         `json:"atomic,omitempty"`
+	Applied   *bool        `json:"applied,omitempty" jsonschema:"of an atomic batch: all of it, or nothing"`
+	Timestamp string       `json:"timestamp"`
 }
+
+// itemResult is one result, an object of the tool for one file.
+type itemResult struct{ json.RawMessage }
+
+// JSONTypes implements schema.Typed.
+func (itemResult) JSONTypes() []string { return []string{"object"} }
 
 // BatchSummary counts the results.
 type BatchSummary struct {
@@ -30,7 +36,7 @@ type BatchSummary struct {
 
 // batchOut renders the items, an error in the envelope of errors.
 func batchOut[R any](items []files.Item[R], render func(int, R) any) (BatchOut, error) {
-	out := BatchOut{Status: tool.OK, Results: make([]json.RawMessage, len(items)), Summary: BatchSummary{Total: len(items)}, Timestamp: now()}
+	out := BatchOut{Status: tool.OK, Results: make([]itemResult, len(items)), Summary: BatchSummary{Total: len(items)}, Timestamp: now()}
 	for i, item := range items {
 		var result any
 		if item.Err != nil {
@@ -51,7 +57,7 @@ func batchOut[R any](items []files.Item[R], render func(int, R) any) (BatchOut, 
 		if err != nil {
 			return BatchOut{}, err
 		}
-		out.Results[i] = raw
+		out.Results[i] = itemResult{raw}
 	}
 	return out, nil
 }

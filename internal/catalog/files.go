@@ -77,6 +77,8 @@ type ChangeOut struct {
 	NewEndLine    int     `json:"new_end_line,omitempty"`
 	OldContent    *string `json:"old_content,omitempty"`
 	NewContent    *string `json:"new_content,omitempty"`
+	OldNoNewline  bool    `json:"old_no_newline,omitempty" jsonschema:"the old content ends without a line end"`
+	NewNoNewline  bool    `json:"new_no_newline,omitempty" jsonschema:"the new content ends without a line end"`
 	ContextBefore string  `json:"context_before"`
 	ContextAfter  string  `json:"context_after"`
 }
@@ -162,7 +164,7 @@ func diffOut(d *files.Diff) *DiffOut {
 	for _, r := range d.Changes {
 		c := ChangeOut{
 			Type: r.Type, StartLine: r.StartLine, NewStartLine: r.NewStartLine, NewEndLine: r.NewEndLine,
-			ContextBefore: r.ContextBefore, ContextAfter: r.ContextAfter,
+			OldNoNewline: r.OldNoNewline, NewNoNewline: r.NewNoNewline, ContextBefore: r.ContextBefore, ContextAfter: r.ContextAfter,
 		}
 		if r.Type != "added" {
 			c.EndLine, c.OldContent = &r.EndLine, &r.OldContent

@@ -69,7 +69,7 @@ func render(d *diff.Diff, format string, context int, lossy bool) *Diff {
 		out.Changes = append(out.Changes, Region{
 			Type: string(c.Kind), StartLine: c.StartLine, EndLine: c.EndLine,
 			NewStartLine: c.NewStart, NewEndLine: c.NewStart + c.NewLines - 1,
-			OldContent: c.OldContent, NewContent: c.NewContent, ContextBefore: c.ContextBefore, ContextAfter: c.ContextAfter,
+			OldContent: c.OldContent, NewContent: c.NewContent, OldNoNewline: c.OldNoNewline, NewNoNewline: c.NewNoNewline, ContextBefore: c.ContextBefore, ContextAfter: c.ContextAfter,
 		})
 	}
 	return out

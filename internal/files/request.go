@@ -130,9 +130,10 @@ type Diff struct {
 // Region is one changed run of lines.
 type Region struct {
 	Type                        string // added, removed, modified
-	StartLine, EndLine          int    // in the caller's version
+	StartLine, EndLine          int    // in the version that has the lines: the caller's, of what was added the current one
 	NewStartLine, NewEndLine    int    // in the current one
 	OldContent, NewContent      string
+	OldNoNewline, NewNoNewline  bool // the last line has no line end
 	ContextBefore, ContextAfter string
 }
 

@@ -24,7 +24,7 @@ import (
 func TestCrashHelper(t *testing.T) {
 	root := os.Getenv("FSYS_CRASH_ROOT")
 	if root == "" {
-		t.Skip("only for the crash tests")
+		return // nothing to do but for the crash tests
 	}
 	n, err := strconv.Atoi(os.Getenv("FSYS_CRASH_STEP"))
 	must(t, err)

@@ -410,6 +410,9 @@ func (v *value) wire() *jsonschema.Schema {
 	if v.object != nil {
 		return v.object.wire()
 	}
+	if len(v.types) == 1 {
+		return &jsonschema.Schema{Type: v.types[0]}
+	}
 	if v.types != nil {
 		return &jsonschema.Schema{Types: v.types}
 	}
