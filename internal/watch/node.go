@@ -17,9 +17,10 @@ type node struct {
 	files  map[string]stamp // everything else
 	watch  int32            // the kernel's number; 0: polled
 	dev    uint64           // of its file system
+	inode  uint64           // in it
 	remote string           // that file system's name, if it is a remote one
 
-	polled     bool // its files have stamps
+	listed     bool // what it holds is known
 	queued     bool // waits to be looked at
 	gone       bool // was forgotten
 	unreadable bool
@@ -176,6 +177,7 @@ func (l *loop) empty(n *node) {
 		l.settle.note(n.join(name), aFile, nothing, l.now)
 	}
 	clear(n.files)
+	n.listed = false
 	for _, child := range n.dirs {
 		l.forget(child)
 	}
@@ -197,10 +199,11 @@ func (l *loop) visit(n *node) {
 	if before != 0 && n.watch != 0 && n.watch != before {
 		l.empty(n) // another directory has its name
 	}
-	stamped := n.polled || n.watch == 0 || !l.kernel.exact()
+	// Names are enough where notices told the rest since the last listing.
+	closely := n.watch == 0 || !l.kernel.exact() || n.listed && n.watch != before
 	if entries, err := dir.ReadDir(-1); err == nil {
-		l.compare(n, entries, stamped)
-		n.polled = n.watch == 0
+		l.compare(n, entries, closely)
+		n.listed = true
 	}
 }
 
@@ -227,7 +230,9 @@ func (l *loop) openDir(n *node) (*os.File, fs.FileInfo, error) {
 // place finds out on which file system a directory is, and whether watching it
 // there is any use.
 func (l *loop) place(n *node, info fs.FileInfo) {
-	n.dev, _, _ = identity(info)
+	dev, inode, _ := identity(info)
+	n.twin = n.twin && dev == n.dev && inode == n.inode
+	n.dev, n.inode = dev, inode
 	if n.parent != nil && n.parent.dev == n.dev {
 		l.setRemote(n, n.parent.remote)
 	} else {
@@ -278,26 +283,29 @@ func (l *loop) unwatch(n *node) {
 	}
 }
 
-// compare takes in a listing.
-func (l *loop) compare(n *node, entries []fs.DirEntry, stamped bool) {
+// compare takes in a listing; closely: with a look at each entry.
+func (l *loop) compare(n *node, entries []fs.DirEntry, closely bool) {
 	files, dirs := len(n.files), len(n.dirs)
 	for _, e := range entries {
 		name := e.Name()
 		switch {
 		case e.IsDir() && n.dirs[name] != nil:
 			dirs--
+			if closely && replaced(n.dirs[name], e) {
+				l.foundDir(n, name)
+			}
 		case e.IsDir():
 			if !l.skips(n, name, true) {
 				l.foundDir(n, name)
 			}
 		case n.holds(name):
-			if stamped && !l.restamp(n, e) {
+			if closely && !l.restamp(n, e) {
 				continue
 			}
 			files--
 		case !l.skips(n, name, false):
 			s := unknown
-			if stamped {
+			if closely {
 				s = l.stamp(e)
 			}
 			l.foundFile(n, name, s)
@@ -320,6 +328,19 @@ func (l *loop) compare(n *node, entries []fs.DirEntry, stamped bool) {
 			l.lostName(n, name)
 		}
 	}
+}
+
+// replaced reports whether another directory is there than the known one.
+func replaced(n *node, e fs.DirEntry) bool {
+	if !n.listed {
+		return false // it will be looked at anyway
+	}
+	info, err := e.Info()
+	if err != nil {
+		return false
+	}
+	dev, inode, _ := identity(info)
+	return dev != n.dev || inode != n.inode
 }
 
 // restamp compares a known file with its last stamp. It reports false for one

@@ -151,11 +151,11 @@ func (u *unrest) restedBy(rest, longest time.Duration) time.Time {
 // append adds what there is to tell: nothing for what came and went meanwhile,
 // two changes where a directory took a file's place or the other way round.
 func (u *unrest) append(changes []Change) []Change {
-	if u.was == aFile && u.is == aFile {
-		return append(changes, Change{Rel: u.rel, Kind: Modified})
-	}
 	if u.was == u.is {
-		return changes // what a new directory under the old name holds is told by itself
+		if u.is == nothing {
+			return changes
+		}
+		return append(changes, Change{Rel: u.rel, Kind: Modified, Dir: u.is == aDir})
 	}
 	if u.was != nothing {
 		changes = append(changes, Change{Rel: u.rel, Kind: Deleted, Dir: u.was == aDir})

@@ -12,11 +12,7 @@ import (
 func told(changes []Change) []string {
 	var lines []string
 	for _, c := range changes {
-		line := c.Kind.String() + " " + c.Rel
-		if c.Dir {
-			line += "/"
-		}
-		lines = append(lines, line)
+		lines = append(lines, c.Kind.String()+" "+key(c))
 	}
 	return lines
 }
@@ -44,7 +40,7 @@ func TestSettlerMakesOneChangeOfMany(t *testing.T) {
 		{"came, went and came", []presence{nothing, aFile, nothing, aFile}, []string{"created p"}},
 		{"new directory", []presence{nothing, aDir}, []string{"created p/"}},
 		{"directory deleted", []presence{aDir, nothing}, []string{"deleted p/"}},
-		{"directory replaced by another", []presence{aDir, nothing, aDir}, nil},
+		{"directory replaced by another", []presence{aDir, nothing, aDir}, []string{"modified p/"}},
 		{"file became a directory", []presence{aFile, nothing, aDir}, []string{"deleted p", "created p/"}},
 		{"directory became a file", []presence{aDir, nothing, aFile}, []string{"deleted p/", "created p"}},
 	} {

@@ -18,11 +18,12 @@ type Kind uint8
 const (
 	// Created: the path was not there when last told of, and is now.
 	Created Kind = iota + 1
-	// Modified: content or attributes of the file may differ. A file that was
-	// deleted and made again within the rest (an editor saving by rename) is
-	// modified. It may be told without a change, never the other way round.
+	// Modified: content or attributes of the file may differ. What was deleted and
+	// made again within the rest (by an editor saving by rename) is modified. It may
+	// be told without a change, never the other way round.
 	Modified
-	// Deleted: the path was there and no longer is.
+	// Deleted: the path was there and no longer is. What came and went between two
+	// tellings is not told: who looked in that moment finds it gone.
 	Deleted
 	// Overflow: everything may differ; look at the whole tree. It is told once
 	// everything is watched, so whoever looks then misses nothing: at the start,
@@ -47,8 +48,9 @@ func (k Kind) String() string {
 
 // Change is one path that differs from what was told of it before.
 //
-// Directories are only ever created or deleted, and with them every file below
-// is told as well: who keeps files alone may pass over changes with Dir set.
+// With a directory every path below it is told as well, one by one: who keeps
+// files alone may pass over changes with Dir set. A directory is modified only by
+// being gone for a moment; its entries and attributes do not count.
 type Change struct {
 	Path string // absolute
 	Rel  string // below the root, with slashes; "." is the root itself
