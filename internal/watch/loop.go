@@ -48,13 +48,16 @@ type loop struct {
 	telling  bool
 	tellers  sync.WaitGroup
 
-	facts  facts                                       // as published
-	count  struct{ unreadable, overflows, remote int } // of directories
-	full   string                                      // why not all directories are watched
-	barred bool                                        // no more can be watched before the next poll
-	why    string                                      // why the system gives no notices
-	lack   string                                      // why there is no root
-	afar   string                                      // a remote file system in the tree
+	facts      facts   // as published
+	logged     reasons // as logged
+	overflows  int
+	unreadable int    // directories
+	remote     int    // directories
+	afar       string // the name of their file system
+	full       string // why not all directories are watched
+	barred     bool   // no more can be watched before the next poll
+	why        string // why the system gives no notices
+	lack       string // why there is no root
 }
 
 const (
@@ -333,27 +336,27 @@ func (l *loop) checkRoot() {
 // publish shows how the tree is watched when that has changed.
 func (l *loop) publish() {
 	f := facts{
-		mode: ModePolling, watches: len(l.watched), polled: len(l.unwatched) - l.count.unreadable,
-		unreadable: l.count.unreadable, overflows: l.count.overflows,
+		mode: ModePolling, watches: len(l.watched), polled: len(l.unwatched) - l.unreadable,
+		unreadable: l.unreadable, overflows: l.overflows,
 		reasons: reasons{rootless: l.lack, kernelless: l.why, full: l.full},
 	}
 	if l.kernel != nil && (f.watches > 0 || f.polled == 0) {
 		f.mode = l.kernel.mode()
 	}
-	if l.count.remote > 0 {
+	if l.remote > 0 {
 		f.remote = l.afar
 	}
-	if f == l.facts {
-		return
+	if f != l.facts {
+		l.facts = f
+		l.tree.state.Store(&f)
 	}
-	before := l.facts.reasons
-	l.facts = f
-	l.tree.state.Store(&f)
-	switch {
-	case f.reasons == before || l.scanning || l.polling: // it may be over in a moment
-	case f.reasons == reasons{}:
-		l.tree.opts.Logger.Info("the whole tree is watched", "path", l.tree.root, "watches", f.watches)
-	default:
-		l.tree.opts.Logger.Warn("the tree is not watched as it could be", "path", l.tree.root, "reason", f.status().Degraded)
+	if len(l.work) > 0 || f.reasons == l.logged {
+		return // it may be over in a moment
+	}
+	l.logged = f.reasons
+	if s := f.status(); s.Degraded != "" {
+		l.tree.opts.Logger.Warn("the tree is not watched as it could be", "path", l.tree.root, "reason", s.Degraded)
+	} else {
+		l.tree.opts.Logger.Info("the tree is watched as it should be", "path", l.tree.root, "watches", s.Watches)
 	}
 }

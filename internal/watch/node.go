@@ -58,7 +58,7 @@ func stampOf(info fs.FileInfo) stamp {
 // known already.
 func (l *loop) apply(e notice) {
 	if e.what == lost {
-		l.count.overflows++
+		l.overflows++
 		l.lose()
 		return
 	}
@@ -409,10 +409,10 @@ func (l *loop) skips(n *node, name string, dir bool) bool {
 
 func (l *loop) setRemote(n *node, name string) {
 	if n.remote != "" {
-		l.count.remote--
+		l.remote--
 	}
 	if name != "" {
-		l.count.remote++
+		l.remote++
 		l.afar = name
 	}
 	n.remote = name
@@ -420,10 +420,10 @@ func (l *loop) setRemote(n *node, name string) {
 
 func (l *loop) setUnreadable(n *node, is bool) {
 	if n.unreadable {
-		l.count.unreadable--
+		l.unreadable--
 	}
 	if is {
-		l.count.unreadable++
+		l.unreadable++
 	}
 	n.unreadable = is
 }

@@ -93,6 +93,7 @@ type Status struct {
 // root are not followed.
 type Tree struct {
 	root   string
+	below  string // the root with a separator behind it
 	opts   TreeOptions
 	syncs  chan chan error // from Sync to the loop
 	over   chan struct{}   // closed when Run has ended
@@ -129,6 +130,7 @@ func NewTree(root string, o TreeOptions) *Tree {
 		syncs: make(chan chan error), over: make(chan struct{}),
 		open: openKernel, remote: remoteName, most: mostPending,
 	}
+	t.below = strings.TrimSuffix(t.root, string(filepath.Separator)) + string(filepath.Separator)
 	t.state.Store(&facts{mode: ModeOff})
 	return t
 }
@@ -173,8 +175,12 @@ func (t *Tree) Sync(ctx context.Context) error {
 // Status tells how the tree is watched at this moment.
 func (t *Tree) Status() Status { return t.state.Load().status() }
 
+// path is the absolute path of rel, which is clean by its making.
 func (t *Tree) path(rel string) string {
-	return filepath.Join(t.root, filepath.FromSlash(rel))
+	if rel == "." {
+		return t.root
+	}
+	return t.below + filepath.FromSlash(rel)
 }
 
 // facts are what a Status is made of. They are comparable, so that the loop

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -776,7 +777,9 @@ func TestTreeLooksAtEverythingAgainWhenNoticesWereLost(t *testing.T) {
 func TestTreePollsWhatCannotBeWatchedUntilItCan(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		r, k := fakeRig(t, dir, TreeOptions{Poll: 3 * time.Second})
+		var logged strings.Builder
+		log := slog.New(slog.NewTextHandler(&logged, nil))
+		r, k := fakeRig(t, dir, TreeOptions{Poll: 3 * time.Second, Logger: log})
 		r.rest()
 		k.full.Store(true)
 		r.mkdir("d")
@@ -796,6 +799,10 @@ func TestTreePollsWhatCannotBeWatchedUntilItCan(t *testing.T) {
 		wantTold(t, r.now(), "modified d/f")
 		if s := r.tree.Status(); s != (Status{Mode: "fake", Watches: 2}) {
 			t.Errorf("Status = %+v, want everything watched", s)
+		}
+		synctest.Wait()
+		if text := logged.String(); strings.Count(text, "level=WARN") != 1 || strings.Count(text, "level=INFO") != 1 {
+			t.Errorf("logged %s, want one warning and its end", text)
 		}
 	})
 }
