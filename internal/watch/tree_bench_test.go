@@ -143,7 +143,7 @@ func BenchmarkTreeEvent(b *testing.B) {
 		}
 		took += time.Since(start)
 	}
-	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N*burst), "ns/rest")
+	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N*burst), "ns/path")
 	if told.Load() < int64(b.N*burst) {
 		b.Errorf("%d told of %d", told.Load(), b.N*burst)
 	}
