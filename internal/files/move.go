@@ -112,6 +112,12 @@ func (t *target) moveTo(to *target, lease lock.Lease, r RenameRequest) (*Renamed
 		done.CrossFilesystem, err = fsys.Rename(t.path, to.path, fsys.RenameOptions{
 			Overwrite: r.Overwrite, MakeDirs: r.CreateDirs, Sync: t.scope.Limits.Sync,
 		})
+		if info, look := to.path.Stat(); err == nil && look == nil && info.Kind == fsys.Link {
+			// A link took the place of what was to be moved at the last moment.
+			if _, back := fsys.Rename(to.path, t.path, fsys.RenameOptions{Sync: t.scope.Limits.Sync}); back == nil {
+				return fsys.ErrMoved
+			}
+		}
 		return err
 	})
 	switch {

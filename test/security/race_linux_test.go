@@ -64,8 +64,12 @@ func TestNoToolIsLedOutByWhatMovesUnderIt(t *testing.T) {
 						t.Fatalf("%s of %s shows what is outside: %s", u.name, path, a.body)
 					}
 					taken := filepath.Join(w.root, "other.txt")
-					if raw, err := os.ReadFile(taken); err == nil && strings.Contains(string(raw), secret) {
-						t.Fatalf("%s of %s brought in what is outside", u.name, path)
+					// A link that was put in place of a file may be moved as the link it
+					// is: no tool follows it, at either place.
+					if info, err := os.Lstat(taken); err == nil && info.Mode()&os.ModeSymlink == 0 {
+						if raw, err := os.ReadFile(taken); err == nil && strings.Contains(string(raw), secret) {
+							t.Fatalf("%s of %s brought in what is outside", u.name, path)
+						}
 					}
 					if err := os.RemoveAll(taken); err != nil {
 						t.Fatal(err)
