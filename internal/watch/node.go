@@ -132,7 +132,14 @@ func (l *loop) foundFile(n *node, name string, s stamp) {
 		n.files = make(map[string]stamp)
 	}
 	n.files[name] = s
-	l.settle.note(n.join(name), was, aFile, l.now)
+	l.note(n, name, was, aFile)
+}
+
+// note has it told what became of a file.
+func (l *loop) note(n *node, name string, was, is presence) {
+	if !l.settle.lost { // and its path would be made for nothing
+		l.settle.note(n.join(name), was, is, l.now)
+	}
 }
 
 // foundDir takes in that a directory is there, in the place of what was.
@@ -154,7 +161,7 @@ func (l *loop) lostName(n *node, name string) {
 	}
 	if n.holds(name) {
 		delete(n.files, name)
-		l.settle.note(n.join(name), aFile, nothing, l.now)
+		l.note(n, name, aFile, nothing)
 	}
 }
 
@@ -174,7 +181,7 @@ func (l *loop) forget(n *node) {
 
 func (l *loop) empty(n *node) {
 	for name := range n.files {
-		l.settle.note(n.join(name), aFile, nothing, l.now)
+		l.note(n, name, aFile, nothing)
 	}
 	clear(n.files)
 	n.listed = false
