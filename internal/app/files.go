@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -175,9 +176,11 @@ func (a *App) care(ctx context.Context) error {
 			}
 			if w := a.Settings.Current().Config.Watcher; w.Enabled && !watched[s.Root] && len(watched) < maxTrees {
 				watched[s.Root] = true
-				tree := watch.NewTree(s.Root, watch.TreeOptions{
-					Debounce: time.Duration(w.DebounceMS) * time.Millisecond, Skip: skipGit, Logger: a.Logger,
-				})
+				rest := time.Duration(w.DebounceMS) * time.Millisecond
+				if rest == 0 {
+					rest = -1 // the watcher takes 0 for its default
+				}
+				tree := watch.NewTree(s.Root, watch.TreeOptions{Debounce: rest, Skip: skipGit, Logger: a.Logger})
 				a.trees.Store(s.Root, tree)
 				trees.Go(func() { a.watchTree(ctx, s.Root, tree) })
 			}
@@ -190,7 +193,7 @@ func (a *App) care(ctx context.Context) error {
 const maxTrees = 16
 
 // skipGit leaves out what git keeps for itself, which changes all the time.
-func skipGit(rel string, _ bool) bool { return rel == ".git" }
+func skipGit(rel string, _ bool) bool { return path.Base(rel) == ".git" }
 
 func (a *App) watchTree(ctx context.Context, root string, tree *watch.Tree) {
 	err := tree.Run(ctx, func(changes []watch.Change) {
