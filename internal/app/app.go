@@ -298,7 +298,7 @@ func (a *App) run(ctx context.Context, surface func(context.Context) error) erro
 	a.Logger.Info("started", "version", a.opts.Version, "mode", a.opts.Mode, "pid", os.Getpid())
 	defer a.Logger.Info("stopped")
 	if err := a.Files.Recover(); err != nil {
-		return fmt.Errorf("finish half-done batches: %w", err)
+		a.Logger.Error("half-done batches remain; their journals are kept", "err", err)
 	}
 	if err := a.History.Open(ctx); err != nil {
 		return fmt.Errorf("open history: %w", err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
@@ -153,6 +154,9 @@ func (e *Engine) Recover() error {
 	}
 	var errs []error
 	for _, path := range paths {
+		if strings.HasPrefix(filepath.Base(path), ".") {
+			continue // a journal that was never finished: its batch never began
+		}
 		if err := e.recoverOne(path); err != nil {
 			errs = append(errs, err)
 			e.opts.Logger.Error("a half-done batch could not be finished", "journal", path, "err", err)

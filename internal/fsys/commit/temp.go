@@ -181,6 +181,11 @@ func (t temp) clear(d *opendir.Dir, name string, info opendir.Info) error {
 // again: then that is the newer one.
 func (t temp) giveBack(d *opendir.Dir, name string) error {
 	if _, new, err := tagsOf(d, t.target); err == nil && new == t.new {
+		if begins(d, t.target, name) {
+			// Not a save of somebody else, but our own draft, which was not written to
+			// its end; the same change was made again since.
+			return d.Remove(name)
+		}
 		if err := d.Exchange(name, t.target); err != nil {
 			return err
 		}
@@ -191,6 +196,32 @@ func (t temp) giveBack(d *opendir.Dir, name string) error {
 		return d.Remove(name)
 	}
 	return err
+}
+
+// begins reports whether the file whole begins with all that part holds.
+func begins(d *opendir.Dir, whole, part string) bool {
+	a, err := d.Open(whole)
+	if err != nil {
+		return false
+	}
+	defer a.Close()
+	b, err := d.Open(part)
+	if err != nil {
+		return false
+	}
+	defer b.Close()
+	of, want := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, err := io.ReadFull(struct{ io.Reader }{b}, want)
+		if n > 0 {
+			if m, _ := io.ReadFull(struct{ io.Reader }{a}, of[:n]); m < n || string(of[:n]) != string(want[:n]) {
+				return false
+			}
+		}
+		if err != nil {
+			return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		}
+	}
 }
 
 func tagsOf(d *opendir.Dir, name string) (old, new string, err error) {
