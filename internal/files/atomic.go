@@ -155,7 +155,8 @@ func (e *Engine) Recover() error {
 	var errs []error
 	for _, path := range paths {
 		if strings.HasPrefix(filepath.Base(path), ".") {
-			continue // a journal that was never finished: its batch never began
+			_ = fsys.RemoveFile(path) // a journal that was never finished: its batch never began
+			continue
 		}
 		if err := e.recoverOne(path); err != nil {
 			errs = append(errs, err)
