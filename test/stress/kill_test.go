@@ -69,10 +69,6 @@ func (b *batcher) settled(p *project) error {
 }
 
 func TestKillsLoseNothingAndLeaveNothing(t *testing.T) {
-	if !long {
-		t.Log("kills run with ACM_STRESS=1 only, as make stress sets it")
-		return
-	}
 	t.Parallel()
 	const lives = 10 // kills of one project
 	for group := range max(kills()/lives, 1) {
