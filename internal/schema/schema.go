@@ -21,7 +21,6 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -30,8 +29,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-
-	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // Schema describes one struct type.
@@ -39,10 +36,7 @@ type Schema struct {
 	typ    reflect.Type
 	object *object
 
-	// Made when first asked for: writing a schema out takes far longer than
-	// making it, and most processes never show most of them.
-	wire                 func() *jsonschema.Schema
-	full, compact, brief func() json.RawMessage
+	full, compact, brief func() json.RawMessage // made when first asked for
 }
 
 // Of returns the schema of T. It fails when a tag of T makes no sense.
@@ -55,10 +49,9 @@ func For(t reflect.Type) (*Schema, error) {
 		return nil, fmt.Errorf("schema of %s: %w", t, err)
 	}
 	s := &Schema{typ: t, object: obj}
-	s.wire = sync.OnceValue(obj.wire)
-	s.full = sync.OnceValue(func() json.RawMessage { return mustMarshal(s.wire()) })
-	s.compact = sync.OnceValue(func() json.RawMessage { return mustMarshal(compact(s.wire())) })
-	s.brief = sync.OnceValue(func() json.RawMessage { return mustMarshal(brief(s.wire())) })
+	s.full = sync.OnceValue(func() json.RawMessage { return obj.write(full) })
+	s.compact = sync.OnceValue(func() json.RawMessage { return obj.write(compact) })
+	s.brief = sync.OnceValue(func() json.RawMessage { return obj.write(brief) })
 	return s, nil
 }
 
@@ -73,82 +66,6 @@ func (s *Schema) Brief() json.RawMessage { return s.brief() }
 // choices and bounds of numbers, without what is enforced anyway and only costs
 // bytes.
 func (s *Schema) Compact() json.RawMessage { return s.compact() }
-
-// compact copies s without closing objects and without lengths.
-func compact(s *jsonschema.Schema) *jsonschema.Schema {
-	if s == nil {
-		return nil
-	}
-	c := *s
-	c.MinLength, c.MaxLength, c.MinItems, c.MaxItems = nil, nil, nil, nil
-	c.Items = compact(s.Items)
-	if s.Properties != nil {
-		c.AdditionalProperties = nil
-		c.Properties = make(map[string]*jsonschema.Schema, len(s.Properties))
-		for name, p := range s.Properties {
-			c.Properties[name] = compact(p)
-		}
-	}
-	return &c
-}
-
-// BriefEither is the brief schema of an object that is either a's or b's: it
-// requires what both require, and admits for each property what either admits.
-func BriefEither(a, b *Schema) json.RawMessage {
-	return mustMarshal(either(brief(a.wire()), brief(b.wire())))
-}
-
-func either(a, b *jsonschema.Schema) *jsonschema.Schema {
-	c := &jsonschema.Schema{Type: "object", Properties: make(map[string]*jsonschema.Schema)}
-	for _, side := range []*jsonschema.Schema{a, b} {
-		for _, name := range side.PropertyOrder {
-			p := side.Properties[name]
-			if first, ok := c.Properties[name]; ok {
-				p = admitBoth(first, p)
-			} else {
-				c.PropertyOrder = append(c.PropertyOrder, name)
-			}
-			c.Properties[name] = p
-		}
-	}
-	for _, name := range a.Required {
-		if slices.Contains(b.Required, name) {
-			c.Required = append(c.Required, name)
-		}
-	}
-	return c
-}
-
-// admitBoth returns a schema that admits what a and what b admits, by type
-// alone where they differ.
-func admitBoth(a, b *jsonschema.Schema) *jsonschema.Schema {
-	if reflect.DeepEqual(a, b) {
-		return a
-	}
-	types := func(s *jsonschema.Schema) []string {
-		if s.Type != "" {
-			return []string{s.Type}
-		}
-		return s.Types
-	}
-	var all []string
-	for _, t := range append(types(a), types(b)...) {
-		if !slices.Contains(all, t) {
-			all = append(all, t)
-		}
-	}
-	switch {
-	case len(types(a)) == 0 || len(types(b)) == 0:
-		return &jsonschema.Schema{} // one of them admits anything
-	case len(all) == 1:
-		return &jsonschema.Schema{Type: all[0]}
-	default:
-		return &jsonschema.Schema{Types: all}
-	}
-}
-
-// Wire returns the schema as a library value, for validators. Do not change it.
-func (s *Schema) Wire() *jsonschema.Schema { return s.wire() }
 
 // Field is one property as documentation shows it.
 type Field struct {
@@ -377,78 +294,6 @@ func (v *value) kind() string {
 	}
 }
 
-func (o *object) wire() *jsonschema.Schema {
-	s := &jsonschema.Schema{
-		Type:                 "object",
-		Properties:           make(map[string]*jsonschema.Schema, len(o.props)),
-		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
-	}
-	for _, p := range o.props {
-		ps := p.value.wire()
-		ps.Description = p.description
-		ps.Default = p.defJSON
-		s.Properties[p.name] = ps
-		s.PropertyOrder = append(s.PropertyOrder, p.name)
-		if p.required {
-			s.Required = append(s.Required, p.name)
-		}
-	}
-	return s
-}
-
-func (v *value) wire() *jsonschema.Schema {
-	if v.typ.Kind() == reflect.Pointer {
-		s := v.elem.wire()
-		if v.nullable && s.Type != "" {
-			s.Types, s.Type = []string{s.Type, "null"}, ""
-			if s.Enum != nil {
-				s.Enum = append(s.Enum, nil)
-			}
-		}
-		return s
-	}
-	if v.object != nil {
-		return v.object.wire()
-	}
-	if len(v.types) == 1 {
-		return &jsonschema.Schema{Type: v.types[0]}
-	}
-	if v.types != nil {
-		return &jsonschema.Schema{Types: v.types}
-	}
-	s := &jsonschema.Schema{
-		Type: v.kind(), Minimum: v.minimum, Maximum: v.maximum,
-		MinLength: v.minLength, MaxLength: v.maxLength, MinItems: v.minItems, MaxItems: v.maxItems,
-	}
-	for _, e := range v.enum {
-		s.Enum = append(s.Enum, e)
-	}
-	switch s.Type {
-	case "array":
-		s.Items = v.elem.wire()
-	case "object":
-		s.AdditionalProperties = v.elem.wire()
-	}
-	return s
-}
-
-// brief copies s without what only people and validators of input need.
-func brief(s *jsonschema.Schema) *jsonschema.Schema {
-	if s == nil {
-		return nil
-	}
-	c := &jsonschema.Schema{Type: s.Type, Types: s.Types, Required: s.Required, PropertyOrder: s.PropertyOrder, Items: brief(s.Items)}
-	if s.Properties != nil {
-		c.Properties = make(map[string]*jsonschema.Schema, len(s.Properties))
-		for name, p := range s.Properties {
-			c.Properties[name] = brief(p)
-		}
-	} else if s.AdditionalProperties != nil {
-		c.AdditionalProperties = brief(s.AdditionalProperties)
-	}
-	return c
-}
-
 func (o *object) fields() []Field {
 	out := make([]Field, 0, len(o.props))
 	for _, p := range o.props {
@@ -486,18 +331,6 @@ func (v *value) typeName() string {
 	default:
 		return v.kind()
 	}
-}
-
-// mustMarshal encodes without HTML escapes and without a trailing newline. What
-// a plan turns into is always encodable.
-func mustMarshal(w *jsonschema.Schema) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(w); err != nil {
-		panic(fmt.Sprintf("schema: encode: %v", err))
-	}
-	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
 // Nearest returns the candidate closest to name when it is close enough to be

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/async-crud-mcp/async-crud-mcp/internal/schema"
 )
 
@@ -247,7 +249,11 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	s := mustOf[order](f)
-	resolved, err := s.Wire().Resolve(nil)
+	var published jsonschema.Schema
+	if err := json.Unmarshal(s.JSON(), &published); err != nil {
+		f.Fatal(err)
+	}
+	resolved, err := published.Resolve(nil)
 	if err != nil {
 		f.Fatal(err)
 	}
