@@ -25,6 +25,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -234,14 +235,13 @@ func (s *Server) makeRoom() bool {
 type offer struct {
 	set    *tool.Set
 	listed map[string]*mcp.Tool
-	texts  map[string]string // the same as JSON, to tell what differs
 }
 
 func newOffer(set *tool.Set) *offer {
-	o := &offer{set: set, listed: make(map[string]*mcp.Tool), texts: make(map[string]string)}
+	o := &offer{set: set, listed: make(map[string]*mcp.Tool, set.Len())}
 	for _, t := range set.Tools() {
 		destructive, open := t.Effect.Has(tool.Destructive), t.Effect.Has(tool.OpenWorld)
-		listed := &mcp.Tool{
+		o.listed[t.Name] = &mcp.Tool{
 			Name: t.Name, Title: t.Title, Description: t.Doc,
 			InputSchema: t.Input.Compact(), OutputSchema: t.ResultSchema(),
 			Annotations: &mcp.ToolAnnotations{
@@ -251,18 +251,15 @@ func newOffer(set *tool.Set) *offer {
 				OpenWorldHint:   &open,
 			},
 		}
-		text, err := tool.Encode(listed)
-		if err != nil {
-			panic(fmt.Sprintf("mcpserver: tool %s cannot be listed: %v", t.Name, err)) // its schemas are JSON by construction
-		}
-		o.listed[t.Name], o.texts[t.Name] = listed, string(text)
 	}
 	return o
 }
 
-// anyInput is what the SDK is told of every tool's input. It would read a real
-// schema again for each call; clients get the real one from listTools.
-var anyInput = json.RawMessage(`{"type":"object"}`)
+// anyTool is the one tool the SDK knows of: callTool sends the calls of every
+// tool of an offer through it. The SDK would read the schema of each tool twice
+// when it is added and again for every call; clients get the real tools from
+// listTools.
+var anyTool = &mcp.Tool{Name: "any", InputSchema: json.RawMessage(`{"type":"object"}`)}
 
 // SetTools replaces the tools on offer. Clients are told when the list differs
 // from before; calls under way go on with the tools they found.
@@ -271,25 +268,11 @@ func (s *Server) SetTools(set *tool.Set) {
 	defer s.changing.Unlock()
 	next := newOffer(set)
 	before := s.tools.Swap(next)
-	first := before == nil
-	if first {
-		before = &offer{}
+	if before != nil && reflect.DeepEqual(before.listed, next.listed) {
+		return
 	}
-	// The SDK announces a change whenever a tool is added or removed.
-	changed := false
-	for name, text := range next.texts {
-		if before.texts[name] != text {
-			s.mcp.AddTool(&mcp.Tool{Name: name, InputSchema: anyInput}, s.handleTool)
-			changed = true
-		}
-	}
-	for name := range before.texts {
-		if _, ok := next.texts[name]; !ok {
-			s.mcp.RemoveTools(name)
-			changed = true
-		}
-	}
-	if changed && !first {
+	s.mcp.AddTool(anyTool, s.handleTool) // the SDK announces a change whenever a tool is added
+	if before != nil {
 		s.opts.Bus.Publish(event.Event{Kind: event.ToolsChanged})
 	}
 }
