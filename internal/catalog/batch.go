@@ -21,7 +21,10 @@ type BatchOut struct {
 }
 
 // itemResult is one result, an object of the tool for one file.
-type itemResult struct{ json.RawMessage }
+type itemResult struct {
+	json.RawMessage
+	of any // what it was made of, for observers
+}
 
 // JSONTypes implements schema.Typed.
 func (itemResult) JSONTypes() []string { return []string{"object"} }
@@ -57,7 +60,7 @@ func batchOut[R any](items []files.Item[R], render func(int, R) any) (BatchOut, 
 		if err != nil {
 			return BatchOut{}, err
 		}
-		out.Results[i] = itemResult{raw}
+		out.Results[i] = itemResult{raw, result}
 	}
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
@@ -20,11 +21,17 @@ type Observer interface {
 	ToolCalled(ctx context.Context, c Observation)
 }
 
+// RefusalObserver is an Observer that also wants to know of calls of tools that
+// are not on offer to their caller.
+type RefusalObserver interface {
+	ToolRefused(ctx context.Context, name string)
+}
+
 // Observation is one finished call.
 type Observation struct {
 	Tool   *Tool
 	Caller *caller.Caller
-	Args   json.RawMessage // as they came; an observer decides what may be kept
+	Facts  Facts // what may be kept of the arguments and the result
 	Result Result
 	Start  time.Time
 	Took   time.Duration
@@ -153,7 +160,9 @@ func cause(err error) error {
 // Call runs t and tells the observers. It never panics.
 func (s *Set) Call(ctx context.Context, t *Tool, args json.RawMessage) Result {
 	start := time.Now()
-	res := t.call(ctx, args)
+	var facts Facts
+	var project atomic.Pointer[inProject]
+	res := t.call(context.WithValue(ctx, projectKey{}, &project), args, &facts)
 	if res.Need != nil {
 		return res // not an end; the repeated call is the one to observe
 	}
@@ -162,9 +171,21 @@ func (s *Set) Call(ctx context.Context, t *Tool, args json.RawMessage) Result {
 	} else if res.Code == fault.ServerError {
 		s.opts.Logger.Error("tool failed", "tool", t.Name, "err", cause(res.Err))
 	}
-	o := Observation{Tool: t, Caller: caller.From(ctx), Args: args, Result: res, Start: start, Took: time.Since(start)}
+	if p := project.Load(); p != nil {
+		facts.Project, facts.Root = p.id, p.root
+	}
+	o := Observation{Tool: t, Caller: caller.From(ctx), Facts: facts, Result: res, Start: start, Took: time.Since(start)}
 	for _, obs := range s.opts.Observers {
 		obs.ToolCalled(ctx, o)
 	}
 	return res
+}
+
+// Refused tells the observers of a call of a tool that is not on offer.
+func (s *Set) Refused(ctx context.Context, name string) {
+	for _, obs := range s.opts.Observers {
+		if r, ok := obs.(RefusalObserver); ok {
+			r.ToolRefused(ctx, name)
+		}
+	}
 }

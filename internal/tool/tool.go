@@ -15,6 +15,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
@@ -78,7 +79,7 @@ const (
 type Tool struct {
 	Spec
 	Input, Output *schema.Schema
-	handle        func(context.Context, json.RawMessage) (any, error)
+	handle        func(context.Context, json.RawMessage, *Facts) (any, error)
 }
 
 // ResultSchema describes every result of the tool, errors included, since some
@@ -109,11 +110,12 @@ func New[In, Out any](spec Spec, h func(context.Context, In) (Out, error)) *Tool
 	in, out := mustSchema[In](), mustSchema[Out]()
 	return &Tool{
 		Spec: spec, Input: in, Output: out,
-		handle: func(ctx context.Context, raw json.RawMessage) (any, error) {
+		handle: func(ctx context.Context, raw json.RawMessage, facts *Facts) (any, error) {
 			var args In
 			if err := in.Decode(raw, &args); err != nil {
 				return nil, invalid(err)
 			}
+			tell(facts, args)
 			return h(ctx, args)
 		},
 	}
@@ -143,28 +145,29 @@ type Result struct {
 }
 
 // call runs the handler and wraps what comes back.
-func (t *Tool) call(ctx context.Context, args json.RawMessage) (res Result) {
+func (t *Tool) call(ctx context.Context, args json.RawMessage, facts *Facts) (res Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			res = t.failed(&fault.Error{
+			res = t.failed(facts, &fault.Error{
 				Code:    fault.ServerError,
 				Message: "the tool hit an internal error; the server log has the details",
 				Err:     &Panic{Value: p, Stack: debug.Stack()},
 			})
 		}
 	}()
-	out, err := t.handle(ctx, args)
+	out, err := t.handle(ctx, args, facts)
 	if err == nil {
 		body, err := Encode(out)
 		if err != nil {
-			return t.failed(fmt.Errorf("encode result: %w", err))
+			return t.failed(facts, fmt.Errorf("encode result: %w", err))
 		}
-		return Result{Body: body, Status: statusOf(out)}
+		Conclude(facts, out)
+		return Result{Body: body, Status: facts.Outcome}
 	}
 	if need, ok := errors.AsType[*caller.NeedInput](err); ok {
 		return Result{Need: need}
 	}
-	return t.failed(err)
+	return t.failed(facts, err)
 }
 
 // Panic is a recovered panic of a handler.
@@ -197,9 +200,12 @@ func Failure(e *fault.Error) Envelope {
 	return env
 }
 
-func (t *Tool) failed(err error) Result {
+func (t *Tool) failed(facts *Facts, err error) Result {
 	e := fault.From(err)
-	var shape any = Failure(e)
+	env := Failure(e)
+	Conclude(facts, env)
+	facts.Field = t.argument(e.Details["field"])
+	var shape any = env
 	if t.Errors != nil {
 		shape = t.Errors(e)
 	}
@@ -208,6 +214,18 @@ func (t *Tool) failed(err error) Result {
 		body, _ = Encode(Envelope{Status: Error, Code: e.Code, Message: e.Text(), Details: map[string]any{}})
 	}
 	return Result{Body: body, IsError: true, Status: Error, Code: e.Code, Err: err}
+}
+
+// argument is the name of a declared argument, as an error names it, or "": what
+// else a caller sends may be anything.
+func (t *Tool) argument(field any) string {
+	name, _ := field.(string)
+	for _, f := range t.Input.Fields() {
+		if rest, ok := strings.CutPrefix(name, f.Name); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 // Statused is implemented by results whose status may be other than "ok".

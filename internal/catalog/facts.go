@@ -1,0 +1,186 @@
+package catalog
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
+)
+
+// What each tool tells observers of its calls, all in one place, so that one look
+// shows what the record of calls can hold: paths, hashes and sizes, and of
+// settings their names.
+
+var wellFormed = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// hashed is s when it is a hash: what a caller sends in its place may be
+// anything.
+func hashed(s string) string {
+	if wellFormed.MatchString(s) {
+		return s
+	}
+	return ""
+}
+
+func size(n int) *int64 {
+	bytes := int64(n)
+	return &bytes
+}
+
+// Tell implements tool.Teller.
+func (in ReadIn) Tell(f *tool.Facts) { f.Path = in.Path }
+
+// Tell implements tool.Teller.
+func (o ReadOut) Tell(f *tool.Facts) { f.Path, f.Hash, f.Bytes = o.Path, o.Hash, size(len(o.Content)) }
+
+// Tell implements tool.Teller.
+func (in WriteIn) Tell(f *tool.Facts) { f.Path, f.Bytes = in.Path, size(len(in.Content)) }
+
+// Tell implements tool.Teller.
+func (o WriteOut) Tell(f *tool.Facts) { f.Path, f.Hash, f.Bytes = o.Path, o.Hash, &o.BytesWritten }
+
+// Tell implements tool.Teller.
+func (in UpdateIn) Tell(f *tool.Facts) { f.Path, f.Expected = in.Path, hashed(in.ExpectedHash) }
+
+// Tell implements tool.Teller.
+func (o UpdateOut) Tell(f *tool.Facts) {
+	f.Path, f.Previous, f.Hash, f.Bytes, f.Merged = o.Path, o.PreviousHash, o.Hash, o.BytesWritten, o.Merged
+	o.LateOut.tell(f)
+}
+
+// tell gives the hash that a late caller was told.
+func (o *LateOut) tell(f *tool.Facts) {
+	if o != nil && o.CurrentHash != "" {
+		f.Hash = o.CurrentHash
+	}
+}
+
+// Tell implements tool.Teller.
+func (in DeleteIn) Tell(f *tool.Facts) { f.Path, f.Expected = in.Path, hashed(in.ExpectedHash) }
+
+// Tell implements tool.Teller.
+func (o DeleteOut) Tell(f *tool.Facts) {
+	f.Path, f.Previous = o.Path, o.DeletedHash
+	if o.DeletedEntries > 0 {
+		f.Entries = &o.DeletedEntries
+	}
+	o.LateOut.tell(f)
+}
+
+// Tell implements tool.Teller.
+func (in RenameIn) Tell(f *tool.Facts) {
+	f.Path, f.To, f.Expected = in.OldPath, in.NewPath, hashed(in.ExpectedHash)
+}
+
+// Tell implements tool.Teller.
+func (o RenameOut) Tell(f *tool.Facts) {
+	if o.Status == tool.Contention {
+		f.Path = o.Path
+	} else {
+		f.Path, f.To, f.Hash = o.OldPath, o.NewPath, o.Hash
+	}
+	o.LateOut.tell(f)
+}
+
+// Tell implements tool.Teller.
+func (in AppendIn) Tell(f *tool.Facts) {
+	f.Path, f.Bytes = in.Path, size(len(in.Separator)+len(in.Content))
+}
+
+// Tell implements tool.Teller.
+func (o AppendOut) Tell(f *tool.Facts) { f.Path, f.Hash, f.Bytes = o.Path, o.Hash, &o.BytesAppended }
+
+// Tell implements tool.Teller.
+func (in CopyIn) Tell(f *tool.Facts) { f.Path, f.To = in.From, in.To }
+
+// Tell implements tool.Teller.
+func (o CopyOut) Tell(f *tool.Facts) {
+	f.Path, f.To, f.Hash, f.Bytes = o.From, o.To, o.Hash, &o.BytesWritten
+}
+
+// Tell implements tool.Teller.
+func (in ListIn) Tell(f *tool.Facts) { f.Path = in.Path }
+
+// Tell implements tool.Teller.
+func (o ListOut) Tell(f *tool.Facts) { f.Path, f.Entries = o.Path, &o.TotalEntries }
+
+// Tell implements tool.Teller.
+func (in StatusIn) Tell(f *tool.Facts) { f.Path = in.Path }
+
+// Tell implements tool.Teller.
+func (o StatusOut) Tell(f *tool.Facts) {
+	f.Path = o.Path
+	if o.Hash != nil {
+		f.Hash = string(*o.Hash)
+	}
+}
+
+// Tell implements tool.Teller.
+func (in MkdirIn) Tell(f *tool.Facts) { f.Path = in.Path }
+
+// Tell implements tool.Teller.
+func (o MkdirOut) Tell(f *tool.Facts) { f.Path = o.Path }
+
+// Tell implements tool.Teller.
+func (in BatchReadIn) Tell(f *tool.Facts) {
+	for _, item := range in.Files {
+		f.Items = append(f.Items, tool.Facts{Path: item.Path})
+	}
+}
+
+// Tell implements tool.Teller.
+func (in BatchWriteIn) Tell(f *tool.Facts) {
+	for _, item := range in.Files {
+		f.Items = append(f.Items, tool.Facts{Path: item.Path, Bytes: size(len(item.Content))})
+	}
+}
+
+// Tell implements tool.Teller.
+func (in BatchUpdateIn) Tell(f *tool.Facts) {
+	for _, item := range in.Files {
+		f.Items = append(f.Items, tool.Facts{Path: item.Path, Expected: hashed(item.ExpectedHash)})
+	}
+}
+
+// Tell implements tool.Teller.
+func (o BatchOut) Tell(f *tool.Facts) {
+	for i, r := range o.Results[:min(len(o.Results), len(f.Items))] {
+		tool.Conclude(&f.Items[i], r.of)
+	}
+}
+
+// Tell implements tool.Teller.
+func (in ActivateProjectIn) Tell(f *tool.Facts) { f.Path = in.Path }
+
+// Tell implements tool.Teller.
+func (o ActivateProjectOut) Tell(f *tool.Facts) { f.Path, f.Project, f.Root = o.Root, o.ID, o.Root }
+
+// Tell implements tool.Teller.
+func (in GetConfigIn) Tell(f *tool.Facts) {
+	if in.Section != "" {
+		f.Settings = []string{in.Section}
+	}
+}
+
+// Tell implements tool.Teller.
+func (o GetConfigOut) Tell(f *tool.Facts) {
+	if o.ID != nil {
+		f.Project, f.Root = *o.ID, *o.Root
+	}
+}
+
+var settingName = regexp.MustCompile(`^[A-Za-z0-9_.]{1,64}$`)
+
+// Tell implements tool.Teller: which settings, not their values, and nothing that
+// cannot be the name of one.
+func (in UpdateConfigIn) Tell(f *tool.Facts) {
+	for _, name := range slices.Sorted(maps.Keys(in.Set)) {
+		if settingName.MatchString(name) {
+			f.Settings = append(f.Settings, name)
+		}
+	}
+}
+
+// Tell implements tool.Teller.
+func (o UpdateConfigOut) Tell(f *tool.Facts) { f.Path, f.Root = o.File, o.Root }
