@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/access"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/files"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/history"
@@ -17,8 +18,11 @@ import (
 // place is a directory with an engine for it.
 type place struct {
 	*files.Engine
-	root  string
-	locks files.Locker
+	root    string
+	locks   files.Locker
+	history *history.Store
+	bus     *event.Bus
+	scope   *files.Scope
 }
 
 func newPlace(t *testing.T, root string) *place {
@@ -43,9 +47,9 @@ func newPlace(t *testing.T, root string) *place {
 			Encoding: "utf-8", ContextLines: 3, OnContention: "fail",
 		},
 	}
-	p := &place{root: root, locks: files.LocalLocks()}
+	p := &place{root: root, locks: files.LocalLocks(), history: history.New(history.Options{}), bus: new(event.Bus), scope: scope}
 	p.Engine = files.New(files.Options{
-		Locks: p.locks, History: history.New(history.Options{}), JournalDir: filepath.Join(root, "..", "journal"),
+		Locks: p.locks, History: p.history, Bus: p.bus, JournalDir: filepath.Join(root, "..", "journal"),
 		Scope: func(context.Context) (*files.Scope, error) { return scope, nil },
 	})
 	return p
