@@ -34,6 +34,10 @@ func (t *target) late(expected, format string, current content) *lateness {
 		c.Note = "A rule forbids reading this file, so there is no diff."
 		return late
 	}
+	if current.large > 0 {
+		c.Note = "The file is over the size limit now, so there is no diff."
+		return late
+	}
 	base, _, ok := t.opts.History.Get(t.scope.Project, t.path.String(), strings.ToLower(expected))
 	if !ok {
 		c.Note = "Your version is not known any more; read the file again."

@@ -217,9 +217,10 @@ func (e *Engine) lockTimeout(t *target, timeout time.Duration) error {
 
 // content is a file's bytes as they were at one moment.
 type content struct {
-	raw  []byte
-	sum  [sha256.Size]byte
-	hash string
+	raw   []byte
+	sum   [sha256.Size]byte
+	hash  string
+	large int64 // size of a file over the limit, whose bytes were not kept; else 0
 }
 
 func contentOf(raw []byte) content {
@@ -237,6 +238,25 @@ func (t *target) load() (content, error) {
 		return content{}, t.failed(err)
 	}
 	return contentOf(raw), nil
+}
+
+// loadAny is load, but a file over the size limit is no error: its bytes go by,
+// and only their hash is kept.
+func (t *target) loadAny() (content, error) {
+	c, err := t.load()
+	if !errors.Is(err, fsys.ErrTooLarge) {
+		return c, err
+	}
+	const any = 1 << 50
+	info, err := t.path.Stat()
+	if err != nil {
+		return content{}, t.failed(err)
+	}
+	sum, _, err := t.path.Hash(any)
+	if err != nil {
+		return content{}, t.failed(err)
+	}
+	return content{sum: sum, hash: hashOf(sum), large: max(info.Size, 1)}, nil
 }
 
 // hashOf names content: sha256 of the raw bytes.
@@ -267,8 +287,8 @@ func (t *target) served(c content) {
 
 func (t *target) put(c content, op string, by history.Author) {
 	v := history.Version{
-		Project: t.scope.Project, Path: t.path.String(), Hash: c.hash, Size: int64(len(c.raw)), Op: op, By: by,
-		Keep: !t.scope.Rules.Secret(t.path.Rel()) && !t.forbidden(c),
+		Project: t.scope.Project, Path: t.path.String(), Hash: c.hash, Size: max(int64(len(c.raw)), c.large), Op: op, By: by,
+		Keep: c.large == 0 && !t.scope.Rules.Secret(t.path.Rel()) && !t.forbidden(c),
 	}
 	if !v.Keep {
 		c.raw = nil

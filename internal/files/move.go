@@ -63,7 +63,7 @@ func (e *Engine) rename(ctx context.Context, r RenameRequest) (out Outcome[Renam
 		return out, err
 	}
 	defer lease.Release()
-	current, err := from.load()
+	current, err := from.loadAny()
 	if err != nil {
 		return out, err
 	}
@@ -72,7 +72,7 @@ func (e *Engine) rename(ctx context.Context, r RenameRequest) (out Outcome[Renam
 	}
 	from.served(current)
 	if r.Overwrite {
-		if old, err := to.load(); err == nil {
+		if old, err := to.loadAny(); err == nil {
 			to.served(old) // what is overwritten can be taken back
 		}
 	}

@@ -39,10 +39,7 @@ func (t *target) deleteFile(ctx context.Context, r DeleteRequest) (out Outcome[D
 	}
 	defer lease.Release()
 	for range outsideTries {
-		current, err := t.load()
-		if errors.Is(err, fsys.ErrTooLarge) && r.ExpectedHash == "" {
-			current, err = t.hashOnly()
-		}
+		current, err := t.loadAny()
 		if err != nil {
 			return out, err
 		}
@@ -64,16 +61,6 @@ func (t *target) deleteFile(ctx context.Context, r DeleteRequest) (out Outcome[D
 		return out, nil
 	}
 	return out, t.failed(fsys.ErrChanged)
-}
-
-// hashOnly is load for a file that is too large to be kept.
-func (t *target) hashOnly() (content, error) {
-	const any = 1 << 50
-	sum, _, err := t.path.Hash(any)
-	if err != nil {
-		return content{}, t.failed(err)
-	}
-	return content{sum: sum, hash: hashOf(sum)}, nil
 }
 
 // gone notes that the file with this content was removed.
@@ -109,10 +96,7 @@ func (t *target) deleteTree(ctx context.Context, timeout *time.Duration) (*Delet
 	defer lease.Release()
 	held := make(map[string]content, len(inside.files))
 	for _, f := range inside.files {
-		c, err := f.load()
-		if errors.Is(err, fsys.ErrTooLarge) {
-			c, err = f.hashOnly()
-		}
+		c, err := f.loadAny()
 		if err == nil { // a link or a special file has no content to keep
 			held[f.path.String()] = c
 			f.served(c)
