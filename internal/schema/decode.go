@@ -62,7 +62,7 @@ func (o *object) decode(raw json.RawMessage, dst reflect.Value, at string) error
 	}
 	seen := make(map[*property]bool, len(o.props))
 	err := members(raw, func(name string, val json.RawMessage) error {
-		p := o.byName[name]
+		p := o.find(name)
 		if p == nil {
 			return o.unknown(join(at, name))
 		}

@@ -23,6 +23,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -82,9 +83,17 @@ type Field struct {
 func (s *Schema) Fields() []Field { return s.object.fields() }
 
 // object is the plan for one struct type: its properties in order.
-type object struct {
-	props  []*property
-	byName map[string]*property
+type object struct{ props []*property }
+
+// find returns the property of that name, or nil. There are few enough to look
+// through.
+func (o *object) find(name string) *property {
+	for _, p := range o.props {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
 }
 
 type property struct {
@@ -122,7 +131,14 @@ var (
 	textType       = reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()
 )
 
+// plans keeps the plan of every struct type that was asked for: results share
+// most of theirs.
+var plans sync.Map // reflect.Type → *object
+
 func objectOf(t reflect.Type, seen []reflect.Type) (*object, error) {
+	if o, ok := plans.Load(t); ok {
+		return o.(*object), nil
+	}
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%s is not a struct", t)
 	}
@@ -130,9 +146,11 @@ func objectOf(t reflect.Type, seen []reflect.Type) (*object, error) {
 		return nil, fmt.Errorf("%s contains itself", t)
 	}
 	seen = append(seen, t)
-	o := &object{byName: make(map[string]*property)}
-	for _, f := range reflect.VisibleFields(t) {
-		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+	o := new(object)
+	var room [8]tag
+	for f := range fieldsOf(t) {
+		tags := tagsOf(room[:0], f.Tag)
+		name, opts, _ := strings.Cut(tags.get("json"), ",")
 		if f.Anonymous && name == "" {
 			continue // its fields are visited by themselves
 		}
@@ -149,30 +167,73 @@ func objectOf(t reflect.Type, seen []reflect.Type) (*object, error) {
 		if strings.Contains(opts, "omit") {
 			v.nullable = false // it is absent instead
 		}
-		if err := v.bounds(f.Tag); err != nil {
+		if err := v.bounds(tags); err != nil {
 			return nil, fmt.Errorf("field %s: %w", name, err)
 		}
 		p := &property{
-			name: name, index: f.Index, description: f.Tag.Get("jsonschema"), value: v,
+			name: name, index: f.Index, description: tags.get("jsonschema"), value: v,
 			required: !strings.Contains(opts, "omit") && f.Type.Kind() != reflect.Pointer,
 		}
-		if d, ok := f.Tag.Lookup("default"); ok {
+		if d, ok := tags.lookup("default"); ok {
 			if err := p.setDefault(d, f.Type); err != nil {
 				return nil, fmt.Errorf("field %s: default: %w", name, err)
 			}
-		} else if d, ok := f.Tag.Lookup("usual"); ok {
+		} else if d, ok := tags.lookup("usual"); ok {
 			if err := p.setDefault(d, f.Type); err != nil {
 				return nil, fmt.Errorf("field %s: usual: %w", name, err)
 			}
 			p.hasDefault = false
 		}
-		if o.byName[name] != nil {
+		if o.find(name) != nil {
 			return nil, fmt.Errorf("two fields are named %s", name)
 		}
 		o.props = append(o.props, p)
-		o.byName[name] = p
 	}
+	plans.Store(t, o)
 	return o, nil
+}
+
+// fieldsOf yields the fields of t, those of embedded structs too.
+func fieldsOf(t reflect.Type) iter.Seq[reflect.StructField] {
+	for f := range t.Fields() {
+		if f.Anonymous {
+			return slices.Values(reflect.VisibleFields(t))
+		}
+	}
+	return t.Fields()
+}
+
+// tags are the tags of a field, read once: most fields have few of the many
+// that are looked for.
+type tags []tag
+
+type tag struct{ key, value string }
+
+func tagsOf(list tags, raw reflect.StructTag) tags {
+	for rest := string(raw); ; {
+		key, after, _ := strings.Cut(rest, ":")
+		quoted, err := strconv.QuotedPrefix(after)
+		if err != nil {
+			return list // the end, or what go vet complains of
+		}
+		value, _ := strconv.Unquote(quoted) // it is well quoted
+		list = append(list, tag{strings.TrimSpace(key), value})
+		rest = after[len(quoted):]
+	}
+}
+
+func (t tags) lookup(key string) (string, bool) {
+	for i := range t {
+		if t[i].key == key {
+			return t[i].value, true
+		}
+	}
+	return "", false
+}
+
+func (t tags) get(key string) string {
+	value, _ := t.lookup(key)
+	return value
 }
 
 func (p *property) setDefault(text string, t reflect.Type) error {
@@ -228,14 +289,14 @@ func valueOf(t reflect.Type, seen []reflect.Type) (*value, error) {
 
 // bounds reads the limiting tags onto the value they limit: the pointee for a
 // pointer, the items for an enum on a list of strings.
-func (v *value) bounds(tag reflect.StructTag) error {
+func (v *value) bounds(tags tags) error {
 	base := v
 	for base.typ.Kind() == reflect.Pointer {
 		base = base.elem
 	}
 	var firstErr error
 	number := func(key string) *float64 {
-		s, ok := tag.Lookup(key)
+		s, ok := tags.lookup(key)
 		if !ok {
 			return nil
 		}
@@ -255,7 +316,7 @@ func (v *value) bounds(tag reflect.StructTag) error {
 	base.minimum, base.maximum = number("minimum"), number("maximum")
 	base.minLength, base.maxLength = whole("minLength"), whole("maxLength")
 	base.minItems, base.maxItems = whole("minItems"), whole("maxItems")
-	if e, ok := tag.Lookup("enum"); ok {
+	if e, ok := tags.lookup("enum"); ok {
 		target := base
 		if base.typ.Kind() == reflect.Slice {
 			target = base.elem

@@ -32,7 +32,7 @@ func BriefEither(a, b *Schema) json.RawMessage {
 	var required []string
 	for _, p := range a.object.props {
 		w.key(p.name)
-		q := b.object.byName[p.name]
+		q := b.object.find(p.name)
 		if q == nil {
 			w.value(p.value, nil)
 			continue
@@ -43,7 +43,7 @@ func BriefEither(a, b *Schema) json.RawMessage {
 		}
 	}
 	for _, p := range b.object.props {
-		if a.object.byName[p.name] == nil {
+		if a.object.find(p.name) == nil {
 			w.key(p.name).value(p.value, nil)
 		}
 	}

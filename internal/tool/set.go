@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -50,7 +49,11 @@ type SetOptions struct {
 	Logger    *slog.Logger // nil: silent
 }
 
-var validName = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
+// validName reports whether every host can take name.
+func validName(name string) bool {
+	other := func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9') }
+	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, other)
+}
 
 // NewSet returns a set that offers tools in the given order. Two tools that
 // answer to one spelling are an error.
@@ -60,8 +63,8 @@ func NewSet(tools []*Tool, opts SetOptions) (*Set, error) {
 	}
 	s := &Set{tools: tools, byName: make(map[string]*Tool), opts: opts}
 	for _, t := range tools {
-		if !validName.MatchString(t.Name) {
-			return nil, fmt.Errorf("tool name %q is not of the form %s", t.Name, validName)
+		if !validName(t.Name) {
+			return nil, fmt.Errorf("tool name %q is not made of 1 to 64 of a-z, 0-9 and _", t.Name)
 		}
 		if s.byName[t.Name] != nil {
 			return nil, fmt.Errorf("two tools are named %s", t.Name)
