@@ -2,8 +2,8 @@ package catalog
 
 import (
 	"maps"
-	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
@@ -12,12 +12,11 @@ import (
 // shows what the record of calls can hold: paths, hashes and sizes, and of
 // settings their names.
 
-var wellFormed = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-
 // hashed is s when it is a hash: what a caller sends in its place may be
 // anything.
 func hashed(s string) string {
-	if wellFormed.MatchString(s) {
+	digits, ok := strings.CutPrefix(s, "sha256:")
+	if ok && len(digits) == 64 && strings.Trim(digits, "0123456789abcdef") == "" {
 		return s
 	}
 	return ""
@@ -170,13 +169,19 @@ func (o GetConfigOut) Tell(f *tool.Facts) {
 	}
 }
 
-var settingName = regexp.MustCompile(`^[A-Za-z0-9_.]{1,64}$`)
+// settingName reports whether s can be the name of a setting.
+func settingName(s string) bool {
+	other := func(r rune) bool {
+		return r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
+}
 
 // Tell implements tool.Teller: which settings, not their values, and nothing that
 // cannot be the name of one.
 func (in UpdateConfigIn) Tell(f *tool.Facts) {
 	for _, name := range slices.Sorted(maps.Keys(in.Set)) {
-		if settingName.MatchString(name) {
+		if settingName(name) {
 			f.Settings = append(f.Settings, name)
 		}
 	}

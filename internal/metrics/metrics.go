@@ -10,6 +10,7 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -26,17 +27,17 @@ type Options struct {
 
 // Metrics counts tool calls.
 type Metrics struct {
-	registry *prometheus.Registry
-	calls    *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
+	opts    Options
+	calls   *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
 }
 
 const namespace = "async_crud_mcp"
 
 // New returns metrics with everything at zero.
 func New(opts Options) *Metrics {
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
+	return &Metrics{
+		opts: opts,
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "tool_calls_total",
 			Help: "Finished tool calls by tool, status and error code.",
@@ -47,18 +48,6 @@ func New(opts Options) *Metrics {
 			Buckets: []float64{.0001, .001, .01, .1, 1, 10, 100},
 		}, []string{"tool"}),
 	}
-	info := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what runs.",
-		ConstLabels: prometheus.Labels{"version": opts.Version, "go": goVersion()},
-	}, func() float64 { return 1 })
-	m.registry.MustRegister(m.calls, m.seconds, info,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if opts.Sessions != nil {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: namespace, Name: "sessions", Help: "Open client sessions.",
-		}, func() float64 { return float64(opts.Sessions()) }))
-	}
-	return m
 }
 
 // ToolCalled counts one finished call.
@@ -67,9 +56,27 @@ func (m *Metrics) ToolCalled(_ context.Context, o tool.Observation) {
 	m.seconds.WithLabelValues(o.Tool.Name).Observe(o.Took.Seconds())
 }
 
-// Handler shows the counts in the Prometheus text format.
+// Handler shows the counts in the Prometheus text format. What it needs is made
+// for the first scrape: most servers are never scraped.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	made := sync.OnceValue(func() http.Handler { return promhttp.HandlerFor(m.registry(), promhttp.HandlerOpts{}) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { made().ServeHTTP(w, r) })
+}
+
+func (m *Metrics) registry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(m.calls, m.seconds,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what runs.",
+			ConstLabels: prometheus.Labels{"version": m.opts.Version, "go": goVersion()},
+		}, func() float64 { return 1 }))
+	if m.opts.Sessions != nil {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "sessions", Help: "Open client sessions.",
+		}, func() float64 { return float64(m.opts.Sessions()) }))
+	}
+	return r
 }
 
 func goVersion() string {
