@@ -96,7 +96,8 @@ type Engine struct {
 	opts Options
 	// tree is held by who moves a directory, and shared by who makes a name: what
 	// comes into a directory while it is moved would arrive where it may not be.
-	tree sync.RWMutex
+	tree     sync.RWMutex
+	followed follows
 }
 
 // making runs what makes a name, while no directory is moved.
@@ -303,6 +304,7 @@ func (t *target) forbidden(c content) bool {
 }
 
 func (t *target) announce(ctx context.Context, hash string) {
+	t.followed.note(t.path.String(), hash)
 	t.opts.Bus.Publish(event.Event{
 		Kind: event.FileChanged, Session: caller.From(ctx).Session, Project: t.scope.Project,
 		Data: event.File{Path: t.path.String(), Hash: hash},

@@ -3,8 +3,6 @@ package files
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
-	"io/fs"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/access"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
@@ -13,10 +11,10 @@ import (
 )
 
 // Noticed looks again at a file that somebody may have changed, if it is one the
-// server has shown or written, and keeps what is known of it fresh. Nothing
-// depends on it: every change is judged by what is on disk.
+// server has shown or written or that somebody follows, and keeps what is known
+// of it fresh. Nothing depends on it: every change is judged by what is on disk.
 func (e *Engine) Noticed(ctx context.Context, scope *Scope, path string) {
-	if _, tracked := e.opts.History.Tracked(scope.Project, path); !tracked {
+	if _, _, known := e.known(scope, path); !known {
 		return
 	}
 	p, err := scope.Bases.Resolve(path)
@@ -29,33 +27,44 @@ func (e *Engine) Noticed(ctx context.Context, scope *Scope, path string) {
 		return
 	}
 	defer lease.Release()
-	was, tracked := e.opts.History.Tracked(scope.Project, path)
-	if !tracked {
+	was, tracked, known := e.known(scope, path)
+	if !known {
 		return
 	}
-	sum, _, err := p.Hash(scope.Limits.MaxFileSize)
+	now, err := t.state()
+	if err != nil || now == was {
+		return // it was us; or it cannot be read now, and the next call sees for itself
+	}
 	changed := event.File{Path: path, External: true}
 	switch {
-	case err == nil && hashOf(sum) == was:
-		return // it was us
-	case err == nil:
-		changed.Hash = hashOf(sum)
-		e.opts.History.Track(scope.Project, path, changed.Hash)
-	case errors.Is(err, fs.ErrNotExist):
+	case now != "" && now != tooLarge:
+		changed.Hash = now
+		if tracked {
+			e.opts.History.Track(scope.Project, path, now)
+		}
+	case tracked:
 		e.opts.History.Untrack(scope.Project, path)
-	case errors.Is(err, fsys.ErrTooLarge):
-		e.opts.History.Untrack(scope.Project, path)
-	default:
-		return // it cannot be read now; the next call sees for itself
 	}
+	e.followed.note(path, now)
 	e.opts.Logger.Debug("changed outside", "path", path)
 	e.opts.Bus.Publish(event.Event{Kind: event.FileChanged, Project: scope.Project, Data: changed})
 }
 
+// known returns what the file is known to hold, as target.state has it. tracked
+// says that this is history's account.
+func (e *Engine) known(scope *Scope, path string) (state string, tracked, known bool) {
+	state, tracked = e.opts.History.Tracked(scope.Project, path)
+	if tracked {
+		return state, true, true
+	}
+	state, known = e.followed.known(path)
+	return state, false, known
+}
+
 // NoticedAll looks again at every file of the project the server has shown or
-// written, after notices were lost.
+// written or that somebody follows, after notices were lost.
 func (e *Engine) NoticedAll(ctx context.Context, scope *Scope) {
-	for _, path := range e.opts.History.Paths(scope.Project) {
+	for _, path := range append(e.opts.History.Paths(scope.Project), e.followed.paths()...) {
 		if ctx.Err() != nil {
 			return
 		}

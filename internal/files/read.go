@@ -5,7 +5,6 @@ import (
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/access"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/files/encoding"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/files/lock"
 )
 
 // Read returns a file's text, or some of its lines.
@@ -20,12 +19,7 @@ func (e *Engine) Read(ctx context.Context, r ReadRequest) (*Read, error) {
 }
 
 func (t *target) read(ctx context.Context, r ReadRequest) (*Read, error) {
-	lease, err := t.hold(ctx, lock.Shared, minTTL, t)
-	if err != nil {
-		return nil, err
-	}
-	c, err := t.load()
-	lease.Release()
+	c, err := t.current(ctx)
 	if err != nil {
 		return nil, err
 	}
