@@ -53,7 +53,7 @@ func (p Path) Stat() (Info, error) {
 func (p Path) Read(limit int64) ([]byte, Stamp, error) {
 	var data []byte
 	stamp, err := p.read(func(f *opendir.File, size int64) (err error) {
-		data, err = readWhole(f, size, limit)
+		data, err = readWhole(f, nil, size, limit)
 		return err
 	})
 	return data, stamp, err
@@ -102,13 +102,16 @@ func (p Path) read(use func(f *opendir.File, size int64) error) (Stamp, error) {
 	return Stamp{}, p.failed("read", err)
 }
 
-// readWhole reads to the end. A size of 0 means nothing: files of the kernel's
-// own making say so and then have content.
-func readWhole(f *opendir.File, size, limit int64) ([]byte, error) {
+// readWhole reads to the end, into buf if it has room. A size of 0 means nothing:
+// files of the kernel's own making say so and then have content.
+func readWhole(f *opendir.File, buf []byte, size, limit int64) ([]byte, error) {
 	if size > limit {
 		return nil, &SizeError{Size: size, Limit: limit}
 	}
-	data := make([]byte, 0, max(size, 511)+1)
+	data := buf[:0]
+	if int64(cap(data)) <= size {
+		data = make([]byte, 0, max(size, 511)+1)
+	}
 	for {
 		n, err := f.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
