@@ -64,6 +64,7 @@ var here = Map{
 	Doors: []Door{
 		{"github.com/modelcontextprotocol/go-sdk", []string{"mcpserver"}},
 		{"github.com/google/jsonschema-go", []string{"schema"}},
+		{"github.com/yosida95/uritemplate/v3", []string{"tool"}},
 		{"mvdan.cc/sh/v3", []string{"shellast"}},
 		{"github.com/dlclark/regexp2", []string{"pattern"}},
 		{"github.com/bmatcuk/doublestar/v4", []string{"pattern"}},

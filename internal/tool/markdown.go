@@ -31,9 +31,13 @@ func (e Effect) String() string {
 
 // AllCodes lists every code the tool may answer, sorted.
 func (t *Tool) AllCodes() []fault.Code {
-	codes := append(slices.Clone(t.Codes), CommonCodes...)
-	slices.Sort(codes)
-	return slices.Compact(codes)
+	return allCodes(t.Codes)
+}
+
+func allCodes(own []fault.Code) []fault.Code {
+	all := append(slices.Clone(own), CommonCodes...)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Markdown documents the tool for people.
@@ -53,14 +57,7 @@ func (t *Tool) Markdown() string {
 	}
 	b.WriteString("\n### Result\n\n| field | type | meaning |\n|---|---|---|\n")
 	results(&b, "", t.Output.Fields())
-	b.WriteString("\n### Error codes\n\n")
-	for i, c := range t.AllCodes() {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "[`%s`](ERRORS.md#%s)", c, strings.ToLower(string(c)))
-	}
-	b.WriteString("\n")
+	codes(&b, t.Codes)
 	if len(t.Examples) > 0 {
 		b.WriteString("\n### Examples\n")
 	}
@@ -105,4 +102,71 @@ func typeOf(f schema.Field) string {
 // cell makes s fit into a cell of a table.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
+}
+
+// Markdown documents the resource for people.
+func (r *Resource) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## `%s`\n\n%s\n\n", r.Address(), r.Doc)
+	fmt.Fprintf(&b, "*%s*; name `%s`; toolset `%s`.", r.Title, r.Name, r.Toolset)
+	if r.Watch != nil {
+		b.WriteString(" It can be subscribed to.")
+	}
+	if r.Complete != nil {
+		b.WriteString(" Its variables can be completed.")
+	}
+	b.WriteString("\n")
+	codes(&b, r.Codes)
+	for i, e := range r.Examples {
+		if i == 0 {
+			b.WriteString("\n### Examples\n\n| what | address | answer |\n|---|---|---|\n")
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", cell(e.Title), cell(e.URI), answer(e.Code))
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// Markdown documents the prompt for people.
+func (p *Prompt) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n%s\n\n*%s*; toolset `%s`.", p.Name, p.Doc, p.Title, p.Toolset)
+	if len(p.Other) > 0 {
+		fmt.Fprintf(&b, " Also answers to `%s`.", strings.Join(p.Other, "`, `"))
+	}
+	b.WriteString("\n\n### Arguments\n\n")
+	if len(p.Arguments) == 0 {
+		b.WriteString("None.\n")
+	} else {
+		b.WriteString("| name | required | meaning |\n|---|---|---|\n")
+	}
+	for _, a := range p.Arguments {
+		required := "no"
+		if a.Required {
+			required = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", a.Name, required, cell(a.Doc))
+	}
+	codes(&b, p.Codes)
+	b.WriteString("\n")
+	return b.String()
+}
+
+// codes lists what may be answered.
+func codes(b *strings.Builder, own []fault.Code) {
+	b.WriteString("\n### Error codes\n\n")
+	for i, c := range allCodes(own) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(b, "[`%s`](ERRORS.md#%s)", c, strings.ToLower(string(c)))
+	}
+	b.WriteString("\n")
+}
+
+func answer(code fault.Code) string {
+	if code == "" {
+		return "read"
+	}
+	return "`" + string(code) + "`"
 }

@@ -1,9 +1,10 @@
-// Package tool is the mechanism behind every tool: one declaration gives the
-// schemas, the decoding, the result envelope, the documentation and the
-// observation.
+// Package tool is the mechanism behind every tool, resource and prompt: one
+// declaration gives the schemas, the decoding, the result envelope, the
+// documentation and the observation.
 //
-// A Tool and a Set are immutable and safe for concurrent use. Calls run on the
-// caller's goroutine; a panic in a handler is contained here.
+// A Tool and a Set, a Library and what it holds are immutable and safe for
+// concurrent use. Calls run on the caller's goroutine; a panic in a handler is
+// contained here.
 package tool
 
 import (
