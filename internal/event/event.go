@@ -22,7 +22,8 @@ const (
 	ProjectActivated Kind = "project_activated" // a session chose a project
 	SessionStarted   Kind = "session_started"
 	SessionEnded     Kind = "session_ended"
-	FileChanged      Kind = "file_changed" // Data is a File
+	FileChanged      Kind = "file_changed"        // Data is a File
+	JobCompleted     Kind = "shell_job_completed" // Data is a Job
 )
 
 // File is a file that changed.
@@ -30,6 +31,25 @@ type File struct {
 	Path     string
 	Hash     string // what it holds now; "": it is gone
 	External bool   // somebody outside of the server did it
+}
+
+// Job is a command that has ended, in whatever way.
+type Job struct {
+	ID         string
+	Command    string
+	Background bool // nobody waits for it: clients are to be told
+	Result     JobResult
+}
+
+// JobResult is how a command ended, and what it printed: the beginning and the
+// end, when that is long.
+type JobResult struct {
+	Status         string // "completed", "failed", "timed_out", "cancelled" or "lost"
+	ExitCode       *int   // nil: there is none
+	Signal         string // that ended it, or ""
+	Error          string // why it failed, was cancelled or is lost
+	Stdout, Stderr string
+	Duration       time.Duration
 }
 
 // Event is one thing that happened.

@@ -1,0 +1,57 @@
+//go:build unix
+
+package proc
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// system is what a process has on other systems alone.
+type system struct{}
+
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// signalGroup signals the leader's group, while that is certainly its own, and
+// returns it; 0 when nothing was sent. A group that is all there is of a tree is
+// also signalled later: its number stays taken while it has members.
+func (p *Process) signalGroup(kill bool) (group int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.reaped && (p.id.Mark != 0 || p.groupStrays() == 0):
+		return 0
+	case !p.reaped && p.cmd == nil && !p.id.alive():
+		return 0
+	case kill:
+		_ = unix.Kill(-p.id.PID, unix.SIGKILL) // it may have ended
+	default:
+		_ = unix.Kill(-p.id.PID, unix.SIGTERM)
+		_ = unix.Kill(-p.id.PID, unix.SIGCONT) // a stopped process cannot end
+	}
+	return p.id.PID
+}
+
+// groupStrays tells whether anybody is left in the group of a leader that is
+// gone: as 1, since the group does not tell how many.
+func (p *Process) groupStrays() int {
+	if p.id.PID > 0 && unix.Kill(-p.id.PID, 0) == nil {
+		return 1
+	}
+	return 0
+}
+
+// from reads how the process ended.
+func (e *Exit) from(s *os.ProcessState) {
+	e.Code = s.ExitCode()
+	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		e.Number = int(w.Signal())
+		e.Signal = unix.SignalName(w.Signal())
+	}
+}
+
+// stopReading ends a read that waits.
+func stopReading(r *os.File) { _ = r.SetReadDeadline(time.Unix(1, 0)) }
