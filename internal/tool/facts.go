@@ -12,7 +12,7 @@ import (
 // record by mistake. Command and Args may hold secrets: whoever keeps them
 // redacts them first.
 type Facts struct {
-	Outcome string     `json:"outcome"`
+	Outcome string     `json:"outcome,omitempty"`
 	Code    fault.Code `json:"code,omitempty"`
 	Rule    string     `json:"rule,omitempty"`  // what refused the call
 	Field   string     `json:"field,omitempty"` // argument that was refused
