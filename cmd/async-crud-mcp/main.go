@@ -6,8 +6,12 @@ import (
 	"os"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/cli"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/sandbox/confine"
 )
 
 //go:generate go run . __docs ../../docs
 
-func main() { os.Exit(cli.Main()) }
+func main() {
+	confine.Main(os.Args) // as the sandbox's helper it goes no further
+	os.Exit(cli.Main())
+}

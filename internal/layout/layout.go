@@ -51,7 +51,7 @@ var here = Map{
 			"schema", "tool", "pattern", "shellast", "access",
 			"files/diff", "files/patch", "files/encoding", "search/ignore", "search/linematch", "policy", "config/document",
 		}},
-		{Name: "system", Packages: []string{"fsys/opendir", "fsys/commit", "fsys", "watch", "localsock", "shell/proc", "shell/sandbox", "daemon/osservice"}},
+		{Name: "system", Packages: []string{"fsys/opendir", "fsys/commit", "fsys", "watch", "localsock", "shell/proc", "shell/sandbox/confine", "shell/sandbox", "daemon/osservice"}},
 		{Name: "state", Packages: []string{
 			"history/archive", "history", "config", "alias", "files/lock", "files/lock/etcdlock",
 			"search/trigram", "shell/job", "audit", "metrics",
@@ -71,7 +71,6 @@ var here = Map{
 		{"github.com/fsnotify/fsnotify", []string{"watch"}},
 		{"gopkg.in/natefinch/lumberjack.v2", []string{"fsys"}},
 		{"golang.org/x/sys", []string{"fsys/opendir", "fsys", "watch", "localsock", "shell/proc", "shell/sandbox", "daemon/osservice"}},
-		{"github.com/landlock-lsm/go-landlock", []string{"shell/sandbox"}},
 		{"github.com/kardianos/service", []string{"daemon/osservice"}},
 		{"modernc.org/sqlite", []string{"history/archive"}},
 		{"github.com/klauspost/compress", []string{"history/archive", "history"}},
