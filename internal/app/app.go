@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/audit"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/catalog"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
@@ -74,6 +75,8 @@ type App struct {
 	logs        *logs
 	bus         event.Bus
 	metrics     *metrics.Metrics
+	audit       *audit.Log
+	aliasAudit  *audit.Log
 	trust       *project.Trust
 	token       string
 	root        string
@@ -135,10 +138,11 @@ func Load(o Options) (*App, error) {
 		Locks: files.LocalLocks(), History: a.History, Scope: a.scope, Bus: &a.bus, Logger: a.Logger,
 		JournalDir: filepath.Join(dirs.Data, "journal"), TTLMultiplier: current.Persistence.TTLMultiplier,
 	})
+	a.audit, a.aliasAudit = newAudit(a, dirs, current)
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sessions: func() int { return a.Server.Sessions() }})
 	a.all, err = tool.NewSet(
 		catalog.All(catalog.Engines{Projects: a.Projects, Files: a.Files, Health: a.Health}),
-		tool.SetOptions{Observers: []tool.Observer{a.metrics}, Logger: a.Logger})
+		tool.SetOptions{Observers: []tool.Observer{a.metrics, a.audit, a.aliasAudit}, Logger: a.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -230,6 +234,7 @@ var atStart = []string{
 	"daemon.host", "daemon.port", "daemon.log_file", "daemon.config_poll_seconds", "daemon.config_debounce_seconds",
 	"persistence.enabled", "persistence.state_file", "persistence.write_debounce_seconds", "persistence.ttl_multiplier",
 	"persistence.history_memory_mb", "persistence.history_disk_mb", "persistence.history_days", "watcher.enabled", "watcher.debounce_ms",
+	"audit.file", "audit.max_size_mb", "audit.max_files", "aliases.audit_log_path",
 }
 
 // restartFindings names settings that have changed and wait for the next start.
@@ -256,6 +261,8 @@ func (a *App) Health() health.Report {
 		r.Persistence = "enabled"
 		r.Findings = append(r.Findings, h.Findings...)
 	}
+	r.Findings = append(r.Findings, a.audit.Findings()...)
+	r.Findings = append(r.Findings, a.aliasAudit.Findings()...)
 	r.Findings = append(r.Findings, a.watchFindings()...)
 	r.Findings = append(r.Findings, a.restartFindings()...)
 	if addr := a.address.Load(); addr != nil {
@@ -315,6 +322,8 @@ func (a *App) run(ctx context.Context, surface func(context.Context) error) erro
 	start("settings", a.Settings.Run)
 	start("trust", a.watchTrust)
 	start("history", a.History.Run)
+	start("audit", a.audit.Run)
+	start("alias audit", a.aliasAudit.Run)
 	start("revalidation", a.revalidate)
 	start("projects", a.care)
 	if _, err := a.scope(ctx); err == nil {
@@ -333,8 +342,9 @@ func (a *App) watchTrust(ctx context.Context) error {
 	return files.Run(ctx, func(string) { a.Settings.Reload() })
 }
 
-// Close flushes the log.
+// Close flushes the record of calls and the log.
 func (a *App) Close() {
+	a.flushAudit()
 	if err := a.logs.Close(); err != nil && a.opts.Terminal != nil {
 		_, _ = fmt.Fprintln(a.opts.Terminal, "closing the log:", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/history"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/watch"
 )
 
@@ -97,6 +98,7 @@ func (a *App) scope(ctx context.Context) (*files.Scope, error) {
 	if err != nil {
 		return nil, err
 	}
+	tool.InProject(ctx, active.ID, active.Root)
 	settings := active.Settings()
 	s := a.scopes
 	s.mu.Lock()
