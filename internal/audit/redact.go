@@ -3,6 +3,7 @@ package audit
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -14,12 +15,15 @@ const mark = "[redacted]"
 // names that speak of secrets. It works in linear time. Redacting twice is
 // redacting once.
 func Redact(text string) string {
-	for _, s := range shapes {
+	if text == "" {
+		return ""
+	}
+	for _, s := range shapes() {
 		if s.holds(text) {
 			text = s.pattern.ReplaceAllString(text, s.with)
 		}
 	}
-	for _, a := range arguments {
+	for _, a := range arguments() {
 		if strings.Contains(text, a.program) {
 			text = redactGroup(a.pattern, text, notNumeric)
 		}
@@ -34,7 +38,7 @@ func Redact(text string) string {
 }
 
 // stems are in every name that speaks of a secret.
-var stems = strings.Fields("pass secret token key credential bearer auth cookie pat jwt dsn pwd")
+var stems = []string{"pass", "secret", "token", "key", "credential", "bearer", "auth", "cookie", "pat", "jwt", "dsn", "pwd"}
 
 // shape is a secret that is known by its form.
 type shape struct {
@@ -52,32 +56,34 @@ func (s shape) holds(text string) bool {
 	return false
 }
 
-var shapes = []shape{
-	// A private key goes up to its end, or that of the text.
-	{[]string{"PRIVATE KEY"}, regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$)`), mark},
-	{[]string{"AGE-SECRET-KEY-"}, regexp.MustCompile(`AGE-SECRET-KEY-1[A-Z0-9]+`), mark},
-	// Code hosts.
-	{[]string{"gh"}, regexp.MustCompile(`\b(?:gh[opusr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})`), mark},
-	{[]string{"gl"}, regexp.MustCompile(`\bgl(?:pat|dt|rt|ft|cbt|ptt|soat|imt|agent)-[A-Za-z0-9_.-]{16,}`), mark},
-	{[]string{"ATATT", "ATCTT", "ATBB"}, regexp.MustCompile(`\bAT(?:ATT|CTT|BB)[A-Za-z0-9_=-]{16,}`), mark},
-	// Clouds.
-	{[]string{"AKIA", "ASIA", "ABIA", "ACCA"}, regexp.MustCompile(`\bA(?:KI|SI|BI|CC)A[A-Z0-9]{16}\b`), mark},
-	{[]string{"AIza", "ya29.", "GOCSPX-"}, regexp.MustCompile(`\b(?:AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{16,})`), mark},
-	{[]string{"_v1_"}, regexp.MustCompile(`\bdo[opr]_v1_[a-f0-9]{32,}`), mark},
-	{[]string{"hvs.", "hvb.", "hvr."}, regexp.MustCompile(`\bhv[sbr]\.[A-Za-z0-9_-]{16,}`), mark},
-	{[]string{"dapi"}, regexp.MustCompile(`\bdapi[a-f0-9]{32}\b`), mark},
-	// Services.
-	{[]string{"xox", "xapp-"}, regexp.MustCompile(`\b(?:xox[a-z]-|xapp-)[A-Za-z0-9-]{8,}`), mark},
-	{[]string{"hooks.slack.com"}, regexp.MustCompile(`(hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]+`), "${1}" + mark},
-	{[]string{"sk-", "sk_", "rk_", "whsec_"}, regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{16,}|[sr]k_(?:live|test)_[A-Za-z0-9]{8,}|whsec_[A-Za-z0-9+/=]{16,})`), mark},
-	{[]string{"npm_", "pypi-", "hf_", "dckr_pat_", "lin_api_", "shp"}, regexp.MustCompile(`\b(?:npm_[A-Za-z0-9]{20,}|pypi-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|dckr_pat_[A-Za-z0-9_-]{16,}|lin_api_[A-Za-z0-9]{16,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32})`), mark},
-	{[]string{"SG."}, regexp.MustCompile(`\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`), mark},
-	{[]string{"eyJ"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), mark},
-	{[]string{":AA"}, regexp.MustCompile(`\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b`), mark},
-	// Credentials in a URL: a password, or a name so long that it is a token.
-	{[]string{"://"}, regexp.MustCompile(`(://[^\s/@:'"]*:)[^\s/'"]+@`), "${1}" + mark + "@"},
-	{[]string{"://"}, regexp.MustCompile(`(://)[^\s/@:'"\[\]]{20,}@`), "${1}" + mark + "@"},
-}
+var shapes = sync.OnceValue(func() []shape {
+	return []shape{
+		// A private key goes up to its end, or that of the text.
+		{[]string{"PRIVATE KEY"}, regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|$)`), mark},
+		{[]string{"AGE-SECRET-KEY-"}, regexp.MustCompile(`AGE-SECRET-KEY-1[A-Z0-9]+`), mark},
+		// Code hosts.
+		{[]string{"gh"}, regexp.MustCompile(`\b(?:gh[opusr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})`), mark},
+		{[]string{"gl"}, regexp.MustCompile(`\bgl(?:pat|dt|rt|ft|cbt|ptt|soat|imt|agent)-[A-Za-z0-9_.-]{16,}`), mark},
+		{[]string{"ATATT", "ATCTT", "ATBB"}, regexp.MustCompile(`\bAT(?:ATT|CTT|BB)[A-Za-z0-9_=-]{16,}`), mark},
+		// Clouds.
+		{[]string{"AKIA", "ASIA", "ABIA", "ACCA"}, regexp.MustCompile(`\bA(?:KI|SI|BI|CC)A[A-Z0-9]{16}\b`), mark},
+		{[]string{"AIza", "ya29.", "GOCSPX-"}, regexp.MustCompile(`\b(?:AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{16,})`), mark},
+		{[]string{"_v1_"}, regexp.MustCompile(`\bdo[opr]_v1_[a-f0-9]{32,}`), mark},
+		{[]string{"hvs.", "hvb.", "hvr."}, regexp.MustCompile(`\bhv[sbr]\.[A-Za-z0-9_-]{16,}`), mark},
+		{[]string{"dapi"}, regexp.MustCompile(`\bdapi[a-f0-9]{32}\b`), mark},
+		// Services.
+		{[]string{"xox", "xapp-"}, regexp.MustCompile(`\b(?:xox[a-z]-|xapp-)[A-Za-z0-9-]{8,}`), mark},
+		{[]string{"hooks.slack.com"}, regexp.MustCompile(`(hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]+`), "${1}" + mark},
+		{[]string{"sk-", "sk_", "rk_", "whsec_"}, regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{16,}|[sr]k_(?:live|test)_[A-Za-z0-9]{8,}|whsec_[A-Za-z0-9+/=]{16,})`), mark},
+		{[]string{"npm_", "pypi-", "hf_", "dckr_pat_", "lin_api_", "shp"}, regexp.MustCompile(`\b(?:npm_[A-Za-z0-9]{20,}|pypi-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|dckr_pat_[A-Za-z0-9_-]{16,}|lin_api_[A-Za-z0-9]{16,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32})`), mark},
+		{[]string{"SG."}, regexp.MustCompile(`\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`), mark},
+		{[]string{"eyJ"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), mark},
+		{[]string{":AA"}, regexp.MustCompile(`\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b`), mark},
+		// Credentials in a URL: a password, or a name so long that it is a token.
+		{[]string{"://"}, regexp.MustCompile(`(://[^\s/@:'"]*:)[^\s/'"]+@`), "${1}" + mark + "@"},
+		{[]string{"://"}, regexp.MustCompile(`(://)[^\s/@:'"\[\]]{20,}@`), "${1}" + mark + "@"},
+	}
+})
 
 // argument is a secret that is known by the program it is given to.
 type argument struct {
@@ -92,24 +98,26 @@ const line = `[^\n|;&]*?[ \t]`
 const word = `('[^']*'|"(?:\\.|[^"\\])*"|(?:\\.|[^\s'"\\;|&<>()])+)`
 
 // The secret is group 1 of each pattern.
-var arguments = []argument{
-	{"curl", regexp.MustCompile(`\bcurl\b` + line + `(?:-u ?|--user[= ]|--proxy-user[= ])['"]?[^\s:'"]+:([^\s'"]+)`)},
-	{"mysql", regexp.MustCompile(`\bmysql\w*\b` + line + `-p` + word)},
-	{"mariadb", regexp.MustCompile(`\bmariadb[\w-]*\b` + line + `-p` + word)},
-	{"sshpass", regexp.MustCompile(`\bsshpass\b` + line + `-p ?` + word)},
-	{"login", regexp.MustCompile(`\blogin\b` + line + `-p[ =]?` + word)},
-	{"redis-cli", regexp.MustCompile(`\bredis-cli\b` + line + `-a[ =]?` + word)},
-	{"ldap", regexp.MustCompile(`\bldap\w+\b` + line + `-w ?` + word)},
-	{"smbclient", regexp.MustCompile(`\bsmbclient\b` + line + `-U ?['"]?[^\s%'"]+%([^\s'"]+)`)},
-	{"zip", regexp.MustCompile(`\b(?:un)?zip\b` + line + `-P ?` + word)},
-	{"7z", regexp.MustCompile(`\b7z\w?\b` + line + `-p` + word)},
-	{"htpasswd", regexp.MustCompile(`\bhtpasswd\b` + line + `-[A-Za-z]*b[A-Za-z]*[ \t]+(?:[^\s]+[ \t]+){1,2}` + word)},
-	{"pass:", regexp.MustCompile(`\bpass:([^\s'"]+)`)},
-	// A secret that is printed into a command that reads it.
-	{"-stdin", regexp.MustCompile(`\b(?:echo|printf)\b(?:[ \t]+-[neE]+)*[ \t]+([^|\n]+?)[ \t]*\|[^|\n]*--(?:password|token)-stdin\b`)},
-	{"--with-token", regexp.MustCompile(`\b(?:echo|printf)\b(?:[ \t]+-[neE]+)*[ \t]+([^|\n]+?)[ \t]*\|[^|\n]*--with-token\b`)},
-	{"sudo", regexp.MustCompile(`\b(?:echo|printf)\b(?:[ \t]+-[neE]+)*[ \t]+([^|\n]+?)[ \t]*\|[ \t]*sudo\b[^|\n]*?[ \t]-[A-Za-z]*S`)},
-}
+var arguments = sync.OnceValue(func() []argument {
+	return []argument{
+		{"curl", regexp.MustCompile(`\bcurl\b` + line + `(?:-u ?|--user[= ]|--proxy-user[= ])['"]?[^\s:'"]+:([^\s'"]+)`)},
+		{"mysql", regexp.MustCompile(`\bmysql\w*\b` + line + `-p` + word)},
+		{"mariadb", regexp.MustCompile(`\bmariadb[\w-]*\b` + line + `-p` + word)},
+		{"sshpass", regexp.MustCompile(`\bsshpass\b` + line + `-p ?` + word)},
+		{"login", regexp.MustCompile(`\blogin\b` + line + `-p[ =]?` + word)},
+		{"redis-cli", regexp.MustCompile(`\bredis-cli\b` + line + `-a[ =]?` + word)},
+		{"ldap", regexp.MustCompile(`\bldap\w+\b` + line + `-w ?` + word)},
+		{"smbclient", regexp.MustCompile(`\bsmbclient\b` + line + `-U ?['"]?[^\s%'"]+%([^\s'"]+)`)},
+		{"zip", regexp.MustCompile(`\b(?:un)?zip\b` + line + `-P ?` + word)},
+		{"7z", regexp.MustCompile(`\b7z\w?\b` + line + `-p` + word)},
+		{"htpasswd", regexp.MustCompile(`\bhtpasswd\b` + line + `-[A-Za-z]*b[A-Za-z]*[ \t]+(?:[^\s]+[ \t]+){1,2}` + word)},
+		{"pass:", regexp.MustCompile(`\bpass:([^\s'"]+)`)},
+		// A secret that is printed into a command that reads it.
+		{"-stdin", regexp.MustCompile(`\b(?:echo|printf)\b(?:[ \t]+-[neE]+)*[ \t]+([^|\n]+?)[ \t]*\|[^|\n]*--(?:password|token)-stdin\b`)},
+		{"--with-token", regexp.MustCompile(`\b(?:echo|printf)\b(?:[ \t]+-[neE]+)*[ \t]+([^|\n]+?)[ \t]*\|[^|\n]*--with-token\b`)},
+		{"sudo", regexp.MustCompile(`\b(?:echo|printf)\b(?:[ \t]+-[neE]+)*[ \t]+([^|\n]+?)[ \t]*\|[ \t]*sudo\b[^|\n]*?[ \t]-[A-Za-z]*S`)},
+	}
+})
 
 // redactGroup replaces group 1 of every match that counts.
 func redactGroup(p *regexp.Regexp, text string, counts func(string) bool) string {
@@ -137,7 +145,9 @@ func notNumeric(s string) bool { return strings.Trim(s, "0123456789") != "" }
 // named finds a name with a value behind it: NAME=value, --name value,
 // "name": "value", Header: value. Group 1 is the name, group 2 what separates
 // them.
-var named = regexp.MustCompile(`([A-Za-z][A-Za-z0-9_.-]*)(\\?["']?[ \t]*(?:=>|:=|=|:)[ \t]*|[ \t]+)`)
+var named = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`([A-Za-z][A-Za-z0-9_.-]*)(\\?["']?[ \t]*(?:=>|:=|=|:)[ \t]*|[ \t]+)`)
+})
 
 // redactNamed replaces the values of names that speak of secrets.
 func redactNamed(text string) string {
@@ -145,7 +155,7 @@ func redactNamed(text string) string {
 	var q quotes
 	written, from := 0, 0
 	for {
-		m := named.FindStringSubmatchIndex(text[from:])
+		m := named().FindStringSubmatchIndex(text[from:])
 		if m == nil {
 			break
 		}
@@ -285,10 +295,12 @@ func keepQuotes(value string) string {
 // isMark reports whether value begins with something that was hidden already.
 func isMark(value string) bool { return strings.HasPrefix(strings.TrimLeft(value, `'"\`), mark) }
 
-var reference = regexp.MustCompile(`^["']?(?:\$\w+|\$\{\w+\}|\$\(.*|` + "`" + `.*|%\w+%)["']?$`)
+var reference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^["']?(?:\$\w+|\$\{\w+\}|\$\(.*|` + "`" + `.*|%\w+%)["']?$`)
+})
 
 // isReference reports whether value says only where the secret is.
-func isReference(value string) bool { return reference.MatchString(value) }
+func isReference(value string) bool { return reference().MatchString(value) }
 
 // looksRandom tells a token from a word: it is long and has digits, or is very
 // long.
@@ -300,15 +312,21 @@ func looksRandom(s string) bool {
 }
 
 // secretWords make a name speak of a secret, wherever in it they stand.
-var secretWords = words("password passwd passphrase passcode secret secrets token credential credentials apikey " +
-	"bearer authorization cookie pat jwt dsn pgpassword mysqlpwd passwort")
+var secretWords = sync.OnceValue(func() map[string]bool {
+	return words("password passwd passphrase passcode secret secrets token credential credentials apikey " +
+		"bearer authorization cookie pat jwt dsn pgpassword mysqlpwd passwort")
+})
 
 // keyWords make the name of a key speak of a secret one.
-var keyWords = words("api access secret private encryption signing account shared master auth client service storage ssh deploy license")
+var keyWords = sync.OnceValue(func() map[string]bool {
+	return words("api access secret private encryption signing account shared master auth client service storage ssh deploy license")
+})
 
 // lastWords say that the value is about a secret and not one.
-var lastWords = words("file path dir url uri name id type ttl expiry expires count limit length max min policy stdin env var " +
-	"store provider prefix header field kind mode endpoint size version test tests hash")
+var lastWords = sync.OnceValue(func() map[string]bool {
+	return words("file path dir url uri name id type ttl expiry expires count limit length max min policy stdin env var " +
+		"store provider prefix header field kind mode endpoint size version test tests hash")
+})
 
 func words(list string) map[string]bool {
 	set := make(map[string]bool)
@@ -323,14 +341,14 @@ func words(list string) map[string]bool {
 func secretName(name string) bool {
 	parts := nameWords(name)
 	last := len(parts) - 1
-	if last < 0 || last > 0 && lastWords[parts[last]] {
+	if last < 0 || last > 0 && lastWords()[parts[last]] {
 		return false
 	}
 	for i, w := range parts {
 		switch {
-		case secretWords[w]:
+		case secretWords()[w]:
 			return true
-		case w == "key" && i > 0 && keyWords[parts[i-1]], w == "auth" && i == last, w == "pass" && i == last:
+		case w == "key" && i > 0 && keyWords()[parts[i-1]], w == "auth" && i == last, w == "pass" && i == last:
 			return true
 		}
 	}
