@@ -50,6 +50,7 @@ type alternative struct {
 type form struct {
 	text, tail string // what kind is about
 	first      string // the first path element, where that is literal
+	need       string // a literal path element, the longest
 	full       string // the pattern, for the matcher
 }
 
@@ -140,7 +141,7 @@ func (a *alternative) match(f *form, rel string) bool {
 	case a.kind == tree:
 		return within(rel, f.text)
 	default:
-		return within(rel, f.first) && doublestar.MatchUnvalidated(f.full, rel)
+		return within(rel, f.first) && strings.Contains(rel, f.need) && doublestar.MatchUnvalidated(f.full, rel)
 	}
 }
 
@@ -161,7 +162,7 @@ func (a *alternative) covers(f *form, rel string) bool {
 		return false
 	case a.kind == literal || a.kind == tree:
 		return within(rel, f.text)
-	case !within(rel, f.first):
+	case !within(rel, f.first) || !strings.Contains(rel, f.need):
 		return false
 	}
 	for end := 0; end < len(rel); {
@@ -249,8 +250,13 @@ func newAlternative(text string) (a alternative, reason, advice string) {
 	if !strings.ContainsAny(a.segs[0], meta) {
 		f.first = a.segs[0]
 	}
+	for _, seg := range a.segs {
+		if len(seg) > len(f.need) && !strings.ContainsAny(seg, meta) {
+			f.need = seg
+		}
+	}
 	a.plain = f
-	a.folded = form{Fold(f.text), foldCase(f.tail), Fold(f.first), foldCase(f.full)}
+	a.folded = form{Fold(f.text), foldCase(f.tail), Fold(f.first), foldCase(f.need), foldCase(f.full)}
 	if a.kind == affix {
 		a.folded.text = foldCase(f.text) // it is the beginning of a name
 	}
