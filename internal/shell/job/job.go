@@ -155,17 +155,18 @@ type Registry struct {
 	start func(proc.Spec) (process, error)
 	find  func(proc.Identity) (process, bool)
 
+	unsaved bool // Run's alone: the last record could not be saved
+
 	loaded chan struct{} // closed when earlier jobs are known
 	wake   chan struct{} // records wait to be saved
 	live   sync.WaitGroup
 
-	mu      sync.Mutex // guards all below
-	limits  Limits
-	jobs    map[string]*job
-	starts  map[string][]time.Time // of the last minute, by session
-	dirty   map[string]bool        // ids whose record is to be saved, or deleted
-	closed  bool
-	spooled bool // the spool has a folder of this process
+	mu     sync.Mutex // guards all below
+	limits Limits
+	jobs   map[string]*job
+	starts map[string][]time.Time // of the last minute, by session
+	dirty  map[string]bool        // ids whose record is to be saved, or deleted
+	closed bool
 }
 
 // process is a started command, as package proc has it.
@@ -357,13 +358,20 @@ func (r *Registry) end(j *job, why State, reason string) {
 	}
 }
 
-// HandOver makes a job whose caller waits no longer a background job.
-func (r *Registry) HandOver(id string) {
+// HandOver makes a job whose caller waits no longer a background job, and
+// returns it: it may have ended just now, and is then not announced.
+func (r *Registry) HandOver(ctx context.Context, in Scope, id string) (Snapshot, error) {
+	j, err := r.lookup(ctx, in, id)
+	if err != nil {
+		return Snapshot{}, err
+	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if j := r.jobs[id]; j != nil {
+	if !j.snap.Done() {
 		j.snap.Background = true
 	}
+	r.mu.Unlock()
+	r.changed(j)
+	return r.snapshot(j), nil
 }
 
 // Get returns a job, or JOB_NOT_FOUND.

@@ -193,39 +193,51 @@ func (s *stream) size() int64 {
 	return s.total
 }
 
-// lostLocked returns how many bytes are kept nowhere.
-func (s *stream) lostLocked() int64 {
-	return max(0, s.total-int64(len(s.ring))-s.spooled-int64(len(s.head)))
+// view is a stream as it was at one moment.
+type view struct {
+	head, tail []byte
+	file       *os.File
+	spooled    int64
+	total      int64
+	closed     bool
+}
+
+func (s *stream) view() view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// What is in head stays as it is: more is only appended.
+	return view{s.head, s.tail(), s.read, s.spooled, s.total, s.closed}
+}
+
+// lost returns how many bytes are kept nowhere.
+func (v view) lost() int64 {
+	return max(0, v.total-int64(len(v.tail))-v.spooled-int64(len(v.head)))
 }
 
 // slice returns up to n bytes from a place on, and where they really begin: past
 // what is kept nowhere.
-func (s *stream) slice(from int64, n int) (b []byte, at int64) {
-	s.mu.Lock()
-	head, spooled, file := s.head, s.spooled, s.read
-	end, total := s.tail(), s.total
-	s.mu.Unlock()
-	h := int64(len(head))
-	t := total - int64(len(end)) // where the tail begins
-	from = min(max(from, 0), total)
-	for at = from; len(b) < n && from < total; {
+func (v view) slice(from int64, n int) (b []byte, at int64) {
+	head := int64(len(v.head))
+	tail := v.total - int64(len(v.tail)) // where the tail begins
+	from = min(max(from, 0), v.total)
+	for at = from; len(b) < n && from < v.total; {
 		var part []byte
 		switch {
-		case from < h:
-			part = head[from:]
-		case from >= t:
-			part = end[from-t:]
-		case from < h+spooled:
-			part = make([]byte, min(int64(n-len(b)), h+spooled-from, t-from))
-			got, err := file.ReadAt(part, from-h)
+		case from < head:
+			part = v.head[from:]
+		case from >= tail:
+			part = v.tail[from-tail:]
+		case from < head+v.spooled:
+			part = make([]byte, min(int64(n-len(b)), head+v.spooled-from, tail-from))
+			got, err := v.file.ReadAt(part, from-head)
 			if part = part[:got]; err != nil && got == 0 {
-				spooled = from - h // the file is gone: go on behind it
+				v.spooled = from - head // the file is gone: go on behind it
 				continue
 			}
 		case len(b) > 0:
-			return b, at // a gap
+			return b, at // up to the gap
 		default:
-			from, at = t, t
+			from, at = tail, tail
 			continue
 		}
 		part = part[:min(len(part), n-len(b))]
@@ -237,23 +249,21 @@ func (s *stream) slice(from int64, n int) (b []byte, at int64) {
 
 // page returns text from a place on and where to go on. A character is not split.
 func (s *stream) page(from int64, limit int) (t Text, next int64) {
-	limit = max(limit, utf8.UTFMax)
-	b, at := s.slice(from, limit)
-	s.mu.Lock()
-	t.Total, t.Lost = s.total, s.lostLocked()
-	ended := s.closed
-	s.mu.Unlock()
+	v := s.view()
+	t.Total, t.Lost = v.total, v.lost()
+	b, at := v.slice(from, max(limit, utf8.UTFMax))
 	next = at + int64(len(b))
-	if next < t.Total || !ended {
+	rest := v.total - next
+	if rest > 0 || !v.closed {
 		whole := wholeRunes(b)
-		next -= int64(len(b) - len(whole))
+		next -= int64(len(b) - len(whole)) // what is left of it comes
 		b = whole
 	}
-	if at > from {
-		t.Omitted = at - max(from, 0)
+	if skipped := at - max(from, 0); skipped > 0 {
+		t.Omitted = skipped
 		b = afterRune(b)
 	}
-	t.Truncated = t.Omitted > 0 || next < t.Total && len(b) > 0
+	t.Truncated = t.Omitted > 0 || rest > 0
 	t.Text, t.Repaired = repair(b)
 	return t, next
 }
@@ -261,19 +271,18 @@ func (s *stream) page(from int64, limit int) (t Text, next int64) {
 // whole returns the stream, or its beginning and end when it is longer.
 func (s *stream) whole(limit int) (t Text) {
 	limit = max(limit, 2*utf8.UTFMax)
-	b, _ := s.slice(0, limit)
-	s.mu.Lock()
-	t.Total, t.Lost = s.total, s.lostLocked()
-	s.mu.Unlock()
-	if int64(len(b)) >= t.Total {
+	v := s.view()
+	t.Total, t.Lost = v.total, v.lost()
+	if v.total <= int64(limit) && t.Lost == 0 {
+		b, _ := v.slice(0, limit)
 		t.Text, t.Repaired = repair(b)
 		return t
 	}
-	first := wholeRunes(b[:min(len(b), limit/2)])
-	last, at := s.slice(t.Total-int64(limit/2), limit/2)
+	first, _ := v.slice(0, limit/2)
+	first = wholeRunes(first)
+	last, _ := v.slice(max(v.total-int64(limit/2), int64(len(first))), limit/2)
 	last = afterRune(last)
-	t.Omitted = at + int64(limit/2) - int64(len(last)) - int64(len(first))
-	t.Omitted = t.Total - int64(len(first)) - int64(len(last))
+	t.Omitted = v.total - int64(len(first)) - int64(len(last))
 	t.Truncated = true
 	a, bad1 := repair(first)
 	z, bad2 := repair(last)
@@ -285,8 +294,9 @@ func (s *stream) whole(limit int) (t Text) {
 // lastLine returns the last line that says something, for people who wait.
 func (s *stream) lastLine() string {
 	const enough = 4 * lineRunes * utf8.UTFMax
-	b, _ := s.slice(s.size()-enough, enough)
-	text, _ := repair(b)
+	v := s.view()
+	b, _ := v.slice(v.total-enough, enough)
+	text, _ := repair(afterRune(b))
 	text = strings.TrimRightFunc(text, unicode.IsSpace)
 	if i := strings.LastIndexAny(text, "\r\n"); i >= 0 {
 		text = text[i+1:]

@@ -17,6 +17,10 @@ import (
 // saveEvery is how late the output of a running job may be in its record.
 const saveEvery = 5 * time.Second
 
+// stopTime is how long jobs may take to end with the server; then they are
+// killed.
+const stopTime = proc.Grace + 500*time.Millisecond
+
 // record is what the store keeps of a job.
 type record struct {
 	Snapshot Snapshot
@@ -42,26 +46,28 @@ func (r *Registry) Run(ctx context.Context) error {
 		}
 		close(r.loaded)
 	}
+	lasting := context.WithoutCancel(ctx)
 	expire := time.NewTimer(0)
 	defer expire.Stop()
-	save := time.NewTicker(saveEvery)
-	defer save.Stop()
+	output := time.NewTicker(saveEvery)
+	defer output.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			stopping := context.WithoutCancel(ctx)
+			stopping, cancel := context.WithTimeout(lasting, stopTime)
+			defer cancel()
 			r.Stop(stopping)
-			r.save(stopping)
+			r.save(lasting)
 			return nil
 		case <-expire.C:
-			now := time.Now()
-			r.discard(r.prune(now))
-			expire.Reset(r.nextExpiry(now))
-		case <-save.C:
+		case <-output.C:
 			r.noticeOutput()
 		case <-r.wake:
 		}
-		r.save(ctx)
+		now := time.Now()
+		r.discard(r.prune(now))
+		expire.Reset(r.nextExpiry(now))
+		r.save(lasting)
 	}
 }
 
@@ -116,8 +122,12 @@ func (r *Registry) save(ctx context.Context) {
 		}
 		errs = append(errs, err)
 	}
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(errs...)
+	if err != nil && !r.unsaved {
 		r.log.Warn("records of jobs cannot be saved", "error", err)
+	}
+	if len(errs) > 0 {
+		r.unsaved = err != nil
 	}
 }
 
@@ -169,7 +179,6 @@ func (r *Registry) load(ctx context.Context) error {
 		}
 		r.takeOver(rec)
 	}
-	poke(r.wake)
 	return nil
 }
 

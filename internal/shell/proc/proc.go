@@ -70,7 +70,7 @@ type Exit struct {
 	Number     int    // number of Signal, 0 without one
 	Incomplete bool   // some output may be missing: somebody else still held the pipe
 	Strays     int    // processes that outlived the leader, and were ended
-	Unknown    bool   // nobody saw how it ended: it was found again after a restart
+	Unknown    bool   // nobody saw how it ended, as when it was found again after a restart
 }
 
 // Process is a started command.
@@ -178,7 +178,11 @@ func (p *Process) End(grace time.Duration) {
 // watch follows the process to its end.
 func (p *Process) watch(out *pipes) {
 	p.waitLeader()
-	p.exit.Incomplete = !out.finish(linger)
+	limit := linger
+	if at := p.deadline(); !at.IsZero() {
+		limit += time.Until(at) // the rest of the tree may still be saying why it ends
+	}
+	p.exit.Incomplete = !out.finish(limit)
 	p.reap()
 	p.exit.Strays = p.strays()
 	close(p.done)

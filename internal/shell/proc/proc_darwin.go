@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strconv"
@@ -37,7 +38,7 @@ func (p *Process) waitLeader() {
 	got := make([]unix.Kevent_t, 1)
 	for {
 		// An error other than an interruption says that it has exited.
-		if _, err := unix.Kevent(queue, want, got, nil); err != unix.EINTR {
+		if _, err := unix.Kevent(queue, want, got, nil); !errors.Is(err, unix.EINTR) {
 			return
 		}
 	}

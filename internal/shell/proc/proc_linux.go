@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"os"
 	"os/exec"
 	"strconv"
@@ -153,12 +154,12 @@ func collect() map[uint64]int {
 // buried takes the status of a child that has died, and reports whether it had.
 func buried(pid int) bool {
 	n, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
-	return n == pid || err == unix.ECHILD
+	return n == pid || errors.Is(err, unix.ECHILD)
 }
 
 func (p *Process) waitLeader() {
 	// Left as a zombie, so that its number and its group stay its own.
-	for unix.Waitid(unix.P_PID, p.id.PID, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	for errors.Is(unix.Waitid(unix.P_PID, p.id.PID, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
 }
 
@@ -231,7 +232,7 @@ func markOf(pid int) uint64 {
 	if err == nil {
 		return limit.Cur
 	}
-	if err != unix.EPERM {
+	if !errors.Is(err, unix.EPERM) {
 		return 0
 	}
 	// A process of another user, which a setuid program makes.

@@ -46,6 +46,10 @@ func (p *Process) groupStrays() int {
 
 // from reads how the process ended.
 func (e *Exit) from(s *os.ProcessState) {
+	if s == nil {
+		e.Code, e.Unknown = -1, true // somebody else has reaped it
+		return
+	}
 	e.Code = s.ExitCode()
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		e.Number = int(w.Signal())

@@ -168,7 +168,9 @@ func (id Identity) alive() bool {
 }
 
 // from reads how the process ended.
-func (e *Exit) from(s *os.ProcessState) { e.Code = s.ExitCode() }
+func (e *Exit) from(s *os.ProcessState) {
+	e.Code, e.Unknown = s.ExitCode(), s == nil
+}
 
 // stopReading ends a read that waits, where the system can.
 func stopReading(r *os.File) {
