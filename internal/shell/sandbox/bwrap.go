@@ -13,13 +13,15 @@ import (
 // bwrapArgs is the command line of bubblewrap, up to the command. Mounts are
 // made in order, so what comes later lies on top.
 func (s *Sandbox) bwrapArgs(p plan) []string {
-	args := append([]string{s.sys.Bwrap.Path}, bwrapBase(os.Geteuid() == 0, s.sys.Bwrap.PIDNamespace)...)
+	root := os.Geteuid() == 0
+	args := []string{s.sys.Bwrap.Path}
 	if s.network == NetworkOff {
 		args = append(args, "--unshare-net") // with a loopback of its own
 	}
 	if s.mode() == Off {
-		return append(args, "--dev-bind", "/", "/", "--")
+		return append(append(args, "--dev-bind", "/", "/"), bwrapEnd(root)...)
 	}
+	args = append(args, bwrapBase(root, s.sys.Bwrap.PIDNamespace)...)
 	type mount struct {
 		path, flag string
 	}
@@ -50,23 +52,34 @@ func (s *Sandbox) bwrapArgs(p plan) []string {
 			args = append(args, "--ro-bind-try", "/dev/null", path)
 		}
 	}
-	return append(args, "--")
+	return append(args, bwrapEnd(root)...)
 }
 
-// bwrapBase are the arguments that every command has: all of the disk read-only,
+// bwrapBase are the mounts that every command has: all of the disk read-only,
 // devices and processes of its own.
 func bwrapBase(root, pids bool) []string {
 	args := []string{"--ro-bind", "/", "/", "--dev", "/dev"}
 	if pids {
 		args = append(args, "--unshare-pid", "--proc", "/proc")
 	}
+	if root { // the kernel's own settings ask for the user, not for a capability
+		for _, name := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/scsi"} {
+			args = append(args, "--ro-bind-try", name, name)
+		}
+	}
+	return args
+}
+
+// bwrapEnd are the arguments right before the command.
+func bwrapEnd(root bool) []string {
+	var args []string
 	if root {
 		args = append(args, "--cap-drop", "ALL")
 		for _, c := range confine.KeptCapabilities {
 			args = append(args, "--cap-add", c.Name)
 		}
 	}
-	return args
+	return append(args, "--")
 }
 
 // hiddenHere adds to what is hidden the services that would run or change things

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/sandbox/confine"
@@ -101,31 +102,29 @@ func (s *Sandbox) allowed() string {
 	}
 }
 
-// pathsIn returns what looks like a path in a message: quoted text, and words
-// with a slash, or before a colon.
+// pathsIn returns what looks like a path in a message: quoted text, else the
+// last word with a slash, or with a dot before a colon.
 func pathsIn(line, dir string) []string {
 	var names []string
 	for _, m := range quotation.FindAllStringSubmatch(line, 4) {
 		names = append(names, strings.Join(m[1:], ""))
 	}
-	for word := range strings.FieldsSeq(line) {
-		trimmed := strings.Trim(word, `'"‘’`+"`,;:()[]")
-		if strings.Contains(trimmed, "/") || strings.HasSuffix(word, ":") && strings.Contains(trimmed, ".") {
-			names = append(names, trimmed)
+	if names == nil {
+		for _, word := range slices.Backward(strings.Fields(line)) {
+			trimmed := strings.Trim(word, "'\"`,;:()[]")
+			if strings.Contains(trimmed, "/") || strings.HasSuffix(word, ":") && strings.Contains(trimmed, ".") {
+				names = append(names, trimmed)
+				break
+			}
 		}
 	}
-	const most = 8
-	var paths []string
-	for _, name := range names {
-		if name == "" || len(paths) == most || strings.Contains(name, "\x00") {
-			continue
-		}
+	for i, name := range names {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(dir, name)
 		}
-		paths = append(paths, filepath.Clean(name))
+		names[i] = filepath.Clean(name)
 	}
-	return paths
+	return names
 }
 
 // nearest is the part of path that exists, without links.

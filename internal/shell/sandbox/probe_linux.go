@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -47,7 +48,8 @@ func probeBwrap() BwrapProgram {
 		b.Version = strings.TrimPrefix(strings.TrimSpace(out), "bubblewrap ")
 	}
 	for _, pids := range []bool{true, false} {
-		args := append(bwrapBase(os.Geteuid() == 0, pids), "--unshare-net", "--", "/proc/self/exe", "--version")
+		root := os.Geteuid() == 0
+		args := slices.Concat([]string{"--unshare-net"}, bwrapBase(root, pids), bwrapEnd(root), []string{"/proc/self/exe", "--version"})
 		out, err := run(nil, b.Path, args...)
 		if err == nil {
 			b.Works, b.PIDNamespace, b.Detail = true, pids, ""
