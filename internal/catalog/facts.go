@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -169,20 +170,12 @@ func (o GetConfigOut) Tell(f *tool.Facts) {
 	}
 }
 
-// settingName reports whether s can be the name of a setting.
-func settingName(s string) bool {
-	other := func(r rune) bool {
-		return r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	}
-	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
-}
-
 // Tell implements tool.Teller: which settings, not their values, and nothing that
-// cannot be the name of one.
+// is not the name of one.
 func (in UpdateConfigIn) Tell(f *tool.Facts) {
 	for _, name := range slices.Sorted(maps.Keys(in.Set)) {
-		if settingName(name) {
-			f.Settings = append(f.Settings, name)
+		if key := config.KeyName(name); key != "" {
+			f.Settings = append(f.Settings, key)
 		}
 	}
 }
