@@ -94,6 +94,15 @@ func newScopes() *scopes {
 
 // scope says what a call may reach, and which limits hold there.
 func (a *App) scope(ctx context.Context) (*files.Scope, error) {
+	s, err := a.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Scope, nil
+}
+
+// current returns the scope of a call with the settings it was made of.
+func (a *App) current(ctx context.Context) (*scope, error) {
 	active, err := a.Projects.Current(ctx)
 	if err != nil {
 		return nil, err
@@ -107,7 +116,9 @@ func (a *App) scope(ctx context.Context) (*files.Scope, error) {
 	if old != nil && old.settings == settings && slices.Equal(old.bases, active.Bases) {
 		return old.Scope, nil
 	}
-	made, err := scopeOf(settings.Config)
+	inForce := settings.Config
+	inForce.Crud.ProtectedPaths = slices.Concat(inForce.Crud.ProtectedPaths, a.ownGlobs(active.Bases))
+	made, err := scopeOf(inForce)
 	if err != nil {
 		return nil, err // the settings were verified, so this is a mistake of ours
 	}
@@ -126,8 +137,9 @@ func (a *App) scope(ctx context.Context) (*files.Scope, error) {
 	if len(s.byRoot) >= maxScopes {
 		clear(s.byRoot)
 	}
-	s.byRoot[active.Root] = &scope{Scope: made, settings: settings, bases: active.Bases}
-	return made, nil
+	now := &scope{Scope: made, settings: settings, bases: active.Bases}
+	s.byRoot[active.Root] = now
+	return now, nil
 }
 
 // scopeOf maps settings to rules and limits. It fails for settings that must not
