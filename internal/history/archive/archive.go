@@ -1,6 +1,7 @@
 // Package archive is the database of past contents: one SQLite file that holds
 // who made which version of which file, the contents by their hash, the hash
-// last seen of each file, and requests that wait for a lock.
+// last seen of each file, and requests that wait for a lock. Beside it stands
+// Jobs, a database of its own for records of started commands.
 //
 //	DB:     one writer, a few readers      Write(batch), Retain, Purge
 //	Reader: a look from outside            List, Show, Purge

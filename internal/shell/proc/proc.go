@@ -184,7 +184,7 @@ func (p *Process) watch(out *pipes) {
 	}
 	p.exit.Incomplete = !out.finish(limit)
 	p.reap()
-	p.exit.Strays = p.strays()
+	p.exit.Strays = p.strays(false)
 	close(p.done)
 	p.sweep()
 }
@@ -219,7 +219,8 @@ func (p *Process) sweep() {
 	defer close(p.gone)
 	defer p.release()
 	const longest = 50 * time.Millisecond
-	for wait := time.Millisecond; p.strays() > 0; wait = min(2*wait, longest) {
+	thoroughly := p.exit.Strays > 0 || !p.deadline().IsZero()
+	for wait := time.Millisecond; p.strays(thoroughly) > 0; wait = min(2*wait, longest) {
 		p.End(Grace)
 		if late := time.Since(p.deadline()); late > giveUp {
 			break

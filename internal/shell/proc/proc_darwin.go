@@ -44,7 +44,7 @@ func (p *Process) waitLeader() {
 	}
 }
 
-func (p *Process) strays() int { return p.groupStrays() }
+func (p *Process) strays(bool) int { return p.groupStrays() }
 
 func (p *Process) signal(kill bool) { p.signalGroup(kill) }
 

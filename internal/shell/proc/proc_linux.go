@@ -31,15 +31,16 @@ const (
 // forest is every living tree of this process. It is one for the process, as
 // what it stands for is: limits, children and the subreaper.
 var forest = struct {
-	mu       sync.Mutex
-	trees    map[uint64]*Process // guarded by mu; by mark
-	count    uint64              // guarded by mu
-	stop     chan struct{}       // guarded by mu: ends the collector; nil: none runs
-	forking  sync.Mutex          // held while this process has the mark of a child
-	adopting func() bool         // makes this process the subreaper, and reports whether it is
-	own      func() uint64       // pattern and own number
+	mu         sync.Mutex
+	trees      map[uint64]*Process // guarded by mu; by mark
+	count      uint64              // guarded by mu
+	collecting bool                // guarded by mu: the collector runs
+	empty      chan struct{}       // tells the collector that the last tree is gone
+	forking    sync.Mutex          // held while this process has the mark of a child
+	adopting   func() bool         // makes this process the subreaper, and reports whether it is
+	own        func() uint64       // pattern and own number
 }{
-	trees: make(map[uint64]*Process),
+	trees: make(map[uint64]*Process), empty: make(chan struct{}, 1),
 	adopting: sync.OnceValue(func() bool {
 		return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
 	}),
@@ -91,9 +92,9 @@ func (p *Process) plant() {
 	forest.count++
 	p.id.Mark = forest.own() | forest.count&countMask
 	forest.trees[p.id.Mark] = p
-	if forest.stop == nil {
-		forest.stop = make(chan struct{})
-		go collector(forest.stop)
+	if !forest.collecting {
+		forest.collecting = true
+		go collector()
 	}
 }
 
@@ -102,9 +103,11 @@ func (p *Process) release() {
 	forest.mu.Lock()
 	defer forest.mu.Unlock()
 	delete(forest.trees, p.id.Mark)
-	if len(forest.trees) == 0 && forest.stop != nil {
-		close(forest.stop)
-		forest.stop = nil
+	if len(forest.trees) == 0 {
+		select {
+		case forest.empty <- struct{}{}:
+		default: // it knows
+		}
 	}
 }
 
@@ -112,24 +115,32 @@ func (p *Process) release() {
 // ever signalled by that.
 func (p *Process) adopt() { p.reaped = p.reaped || p.id.Mark != 0 }
 
-// collector reaps orphans that die while their tree lives.
-func collector(stop <-chan struct{}) {
+// collector reaps orphans that die while their tree lives, and ends those that
+// a tree has left. It runs until there is neither.
+func collector() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		select {
-		case <-stop:
-			return
+		case <-forest.empty:
 		case <-tick.C:
-			collect()
 		}
+		_, over := collect()
+		forest.mu.Lock()
+		if len(forest.trees) == 0 && over == 0 {
+			forest.collecting = false
+			forest.mu.Unlock()
+			return
+		}
+		forest.mu.Unlock()
 	}
 }
 
-// collect looks at the children of this process, reaps orphans that have died,
-// kills those whose tree is over, and counts the living of each tree.
-func collect() map[uint64]int {
-	alive := make(map[uint64]int)
+// collect looks at the children of this process and reaps orphans that have
+// died. It counts the living of each tree, and kills and counts those whose tree
+// is over.
+func collect() (alive map[uint64]int, over int) {
+	alive = make(map[uint64]int)
 	for _, pid := range children() {
 		mark := markOf(pid)
 		if mark&^countMask != forest.own() {
@@ -144,11 +155,12 @@ func collect() map[uint64]int {
 		case buried(pid):
 		case tree == nil:
 			send(pid, mark, unix.SIGKILL)
+			over++
 		default:
 			alive[mark]++
 		}
 	}
-	return alive
+	return alive, over
 }
 
 // buried takes the status of a child that has died, and reports whether it had.
@@ -163,15 +175,18 @@ func (p *Process) waitLeader() {
 	}
 }
 
-// strays counts the living members of a tree whose leader has exited.
-func (p *Process) strays() int {
-	switch {
-	case p.id.Mark == 0:
+// strays counts the living members of a tree whose leader has exited: by a short
+// list that may lack one, or thoroughly.
+func (p *Process) strays(thoroughly bool) (n int) {
+	if p.id.Mark == 0 {
 		return p.groupStrays()
-	case p.cmd != nil && forest.adopting():
-		return collect()[p.id.Mark]
 	}
-	n := 0
+	if p.cmd != nil && forest.adopting() {
+		alive, _ := collect()
+		if n = alive[p.id.Mark]; n > 0 || !thoroughly {
+			return n
+		}
+	}
 	for _, pid := range members(p.id.Mark) {
 		if pid != p.id.PID && !zombie(pid) {
 			n++

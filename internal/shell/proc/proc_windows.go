@@ -111,7 +111,7 @@ func (p *Process) waitLeader() {
 func enlarge(*os.File) {}
 
 // strays counts the living members of the job.
-func (p *Process) strays() int {
+func (p *Process) strays(bool) int {
 	if p.job == 0 {
 		return 0
 	}

@@ -204,8 +204,8 @@ func TestStraysOfFinishedTreesAreKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // the collector may have been faster
+	p.End(0)       // the last tree: the collector looks once more
 	eventually(t, "the stray is gone", func() bool { return len(with(seconds)) == 0 })
-	p.End(0)
 }
 
 func TestFilesAndHook(t *testing.T) {
