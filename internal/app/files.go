@@ -114,7 +114,7 @@ func (a *App) current(ctx context.Context) (*scope, error) {
 	defer s.mu.Unlock()
 	old := s.byRoot[active.Root]
 	if old != nil && old.settings == settings && slices.Equal(old.bases, active.Bases) {
-		return old.Scope, nil
+		return old, nil
 	}
 	inForce := settings.Config
 	inForce.Crud.ProtectedPaths = slices.Concat(inForce.Crud.ProtectedPaths, a.ownGlobs(active.Bases))
