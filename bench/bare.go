@@ -1,18 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// bare serves one echo tool with nothing but the SDK: on the standard streams,
+// bare serves an echo tool and one that reads files with nothing but the SDK: on the standard streams,
 // or on HTTP with one path for each protocol era, as the SDK wants it. The answer
 // is that of our tools, or the text alone.
 func bare(args []string) error {
@@ -25,6 +28,10 @@ func bare(args []string) error {
 		Name: "echo", Description: "Return the text; for measurements.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string","description":"what to say"}},"required":["text"]}`),
 	}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return echo(req, thin) })
+	s.AddTool(&mcp.Tool{
+		Name: "read", Description: "Return a file; for measurements.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string","description":"file to read"}},"required":["path"]}`),
+	}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return readFile(req) })
 	if args[0] == "stdio" {
 		return s.Run(context.Background(), &mcp.StdioTransport{})
 	}
@@ -52,10 +59,41 @@ func echo(req *mcp.CallToolRequest, thin bool) (*mcp.CallToolResult, error) {
 	if thin {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil
 	}
-	body, err := json.Marshal(struct {
+	return answer(struct {
 		Status string `json:"status"`
 		Text   string `json:"text"`
 	}{"ok", in.Text})
+}
+
+// readFile answers as async_read does.
+func readFile(req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var in struct {
+		Path string `json:"path"`
+	}
+	if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(in.Path)
+	if err != nil {
+		return nil, err
+	}
+	lines := bytes.Count(data, []byte("\n"))
+	return answer(struct {
+		Status        string `json:"status"`
+		Path          string `json:"path"`
+		Content       string `json:"content"`
+		Encoding      string `json:"encoding"`
+		Hash          string `json:"hash"`
+		TotalLines    int    `json:"total_lines"`
+		Offset        int    `json:"offset"`
+		Limit         *int   `json:"limit"`
+		LinesReturned int    `json:"lines_returned"`
+		Timestamp     string `json:"timestamp"`
+	}{"ok", in.Path, string(data), "utf-8", fmt.Sprintf("sha256:%x", sha256.Sum256(data)), lines, 0, nil, lines, time.Now().UTC().Format(time.RFC3339Nano)})
+}
+
+func answer(out any) (*mcp.CallToolResult, error) {
+	body, err := json.Marshal(out)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ func TestEveryMeasurementRuns(t *testing.T) {
 		t.Skip("builds and starts every program")
 	}
 	out := filepath.Join(t.TempDir(), "results.md")
-	if err := run(t.Context(), effort{starts: 1, rounds: 1, small: 2, large: 1}, nil, out); err != nil {
+	if err := run(t.Context(), effort{starts: 1, rounds: 1, small: 2, large: 1, fileRounds: 1}, "", false, nil, out); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(out)
@@ -26,6 +26,7 @@ func TestEveryMeasurementRuns(t *testing.T) {
 	for _, want := range []string{
 		"| spawn → tools/list |", "| stdio | 1 KB |", "| stdio | 100 KB |",
 		"| HTTP 2025-11-25 | 1 KB |", "| HTTP 2026-07-28 | 100 KB |", "| idle, after tools/list |", "| tools |",
+		"| read 1 KB |", "| edit one line in 1 MB |", "| list 20,000 files, recursive |", "| uncontended hold |", "| ours | one for all |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the results have no row %q", want)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -48,12 +49,14 @@ func (c *child) pid() int { return c.cmd.Process.Pid }
 // stdioClient talks to a child on its standard streams.
 type stdioClient struct {
 	child
-	line []byte
+	line []byte // of the last request
+	long []byte // of the last answer that did not fit into the reader's buffer
 }
 
 func startStdio(ctx context.Context, argv, env []string) (*stdioClient, error) {
 	c := &stdioClient{}
 	c.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
+	c.cmd.Dir = os.TempDir() // the same for everybody, whatever project this is started in
 	c.cmd.Env = env
 	c.cmd.Stderr = &c.stderr
 	var err error
@@ -83,14 +86,28 @@ func (c *stdioClient) call(request []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w\n%s", err, c.stderr.String())
 	}
 	for {
-		line, err := c.stdout.ReadSlice('\n')
+		line, err := c.readLine()
 		if err != nil {
 			return nil, fmt.Errorf("%w\n%s", err, c.stderr.String())
 		}
-		if bytes.Contains(line[:min(len(line), 64)], []byte(`"id":`)) {
+		if idOf(line) >= 0 {
 			return line, nil
 		} // else a notification
 	}
+}
+
+// readLine reads a line of any length, valid until the next one is read.
+func (c *stdioClient) readLine() ([]byte, error) {
+	line, err := c.stdout.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	c.long = append(c.long[:0], line...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line, err = c.stdout.ReadSlice('\n')
+		c.long = append(c.long, line...)
+	}
+	return c.long, err
 }
 
 func (c *stdioClient) close() error {

@@ -1,15 +1,18 @@
-// Command bench measures the server beside a bare one: the least that the same
-// SDK needs to serve a tool that gives the same answer. It builds both with the
-// same flags, takes turns between them so that a busy machine slows both down,
-// and writes medians and ratios, each with its goal, to RESULTS.md.
+// Command bench measures the server beside a bare one, the least that the same
+// SDK needs to serve a tool that gives the same answer, and its file tools beside
+// the same work without a server and beside other file servers. It builds ours
+// and the bare one with the same flags, takes turns between all of them so that a
+// busy machine slows all down, and writes medians and ratios, each with its goal,
+// to RESULTS.md.
 //
-//	go run ./bench [-short] [-o FILE]
+//	go run ./bench [-short] [-part server|files] [-peers=false] [-o FILE]
 //
 // Read the ratios; the absolute figures belong to the machine and its load.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -29,6 +32,8 @@ func main() {
 	}
 	short := flag.Bool("short", false, "few rounds: does it run at all?")
 	out := flag.String("o", "bench/RESULTS.md", "where to write the results; - for standard output")
+	parts := flag.String("part", "", "measure one part only: server or files")
+	peers := flag.Bool("peers", true, "measure other file servers too; they are fetched when they are not there")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -38,7 +43,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-	if err := run(ctx, plan(*short), release, *out); err != nil {
+	if err := run(ctx, plan(*short), *parts, *peers, release, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -46,20 +51,21 @@ func main() {
 
 // effort says how often things are done.
 type effort struct {
-	starts int // processes started of each program
-	rounds int // turns of each program under each load
-	small  int // calls of 1 KB in a round
-	large  int // calls of 100 KB in a round
+	starts     int // processes started of each program
+	rounds     int // turns of each program under each load
+	small      int // calls of 1 KB in a round
+	large      int // calls of 100 KB in a round
+	fileRounds int // turns of each server with each file operation
 }
 
 func plan(short bool) effort {
 	if short {
-		return effort{starts: 5, rounds: 10, small: 20, large: 4}
+		return effort{starts: 5, rounds: 10, small: 20, large: 4, fileRounds: 5}
 	}
-	return effort{starts: 40, rounds: 100, small: 80, large: 12}
+	return effort{starts: 40, rounds: 60, small: 80, large: 12, fileRounds: 25}
 }
 
-func run(ctx context.Context, e effort, flags []string, out string) error {
+func run(ctx context.Context, e effort, part string, withPeers bool, flags []string, out string) error {
 	dir, err := os.MkdirTemp("", "acm-bench-")
 	if err != nil {
 		return err
@@ -70,18 +76,21 @@ func run(ctx context.Context, e effort, flags []string, out string) error {
 		return err
 	}
 	r := &results{effort: e}
-	if r.starts, err = measureStarts(ctx, p, e); err != nil {
-		return fmt.Errorf("start-up: %w", err)
-	}
-	if r.list, err = measureList(ctx, p); err != nil {
-		return fmt.Errorf("tools/list: %w", err)
-	}
-	for _, way := range ways {
-		loads, err := measureLoad(ctx, p, way, e)
-		if err != nil {
-			return fmt.Errorf("%s: %w", way.name, err)
+	if part != "files" {
+		if err := r.measureServer(ctx, p); err != nil {
+			return err
 		}
-		r.loads = append(r.loads, loads...)
+	}
+	if part != "server" {
+		var peers *peerPrograms
+		missing := errors.New("they were not asked for")
+		if withPeers {
+			peers, missing = fetchPeers(ctx, dir)
+		}
+		if r.files, err = measureFiles(ctx, p, peers, e); err != nil {
+			return fmt.Errorf("files: %w", err)
+		}
+		r.files.noPeers = missing
 	}
 	text := r.markdown()
 	if out == "-" {
@@ -89,6 +98,24 @@ func run(ctx context.Context, e effort, flags []string, out string) error {
 		return nil
 	}
 	return os.WriteFile(out, []byte(text), 0o644)
+}
+
+func (r *results) measureServer(ctx context.Context, p *programs) (err error) {
+	r.server = true
+	if r.starts, err = measureStarts(ctx, p, r.effort); err != nil {
+		return fmt.Errorf("start-up: %w", err)
+	}
+	if r.list, err = measureList(ctx, p); err != nil {
+		return fmt.Errorf("tools/list: %w", err)
+	}
+	for _, way := range ways {
+		loads, err := measureLoad(ctx, p, way, r.effort)
+		if err != nil {
+			return fmt.Errorf("%s: %w", way.name, err)
+		}
+		r.loads = append(r.loads, loads...)
+	}
+	return nil
 }
 
 // programs are what is measured.

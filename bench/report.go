@@ -18,9 +18,11 @@ const (
 // results is everything that was measured.
 type results struct {
 	effort effort
+	server bool // starts, list and loads were measured
 	starts pair
 	list   listing
 	loads  []load
+	files  *fileResults // nil: not measured
 }
 
 // markdown renders the results.
@@ -29,7 +31,17 @@ func (r *results) markdown() string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Results")
 	line("")
-	line("Written by `go run ./bench`. *bare* is the least the same SDK needs to serve one raw tool that gives the same answer; both are built with the same flags and take turns. Read the ratios: the absolute figures belong to the machine, %d cores, %s/%s, %s.", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	line("Written by `go run ./bench`, which builds everything anew, runs it on the standard streams of this machine and takes turns between the sides, so that other work on it slows all of them down. *bare* is the least the same SDK needs to serve one raw tool that gives the same answer, built with the same flags. Read the ratios: the absolute figures belong to the machine, %d cores, %s/%s, %s.", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	if r.server {
+		r.writeServer(line)
+	}
+	if r.files != nil {
+		r.files.write(line)
+	}
+	return b.String()
+}
+
+func (r *results) writeServer(line func(format string, args ...any)) {
 	line("")
 	line("## Start")
 	line("")
@@ -75,7 +87,6 @@ func (r *results) markdown() string {
 	line("| tools | %d | |", r.list.tools)
 	line("| tools/list, bytes | %d | |", r.list.bytes)
 	line("| names, texts and input schemas, bytes | %d | %s |", r.list.agent, verdict(r.list.agent <= listGoal, "≤ %d", listGoal))
-	return b.String()
 }
 
 func ms(d time.Duration) string {
