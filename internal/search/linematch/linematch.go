@@ -48,6 +48,8 @@ type Matcher struct {
 	prog    *program // nil: the automaton is not needed
 	limit   int      // bytes of states that a Scanner may keep
 	needles []*needle
+	shared  *needle // what all needles begin or end with, if that is worth looking for
+	atEnd   bool    // they end with it
 	require [][]Literal
 	jumps   bool // much of most lines need not be read
 	pool    sync.Pool
@@ -140,7 +142,13 @@ func (m *Matcher) choose(re *syntax.Regexp) error {
 			cost += needles[i].cost()
 		}
 		if cost < best {
-			best, m.needles = cost, needles
+			best, m.needles, m.shared = cost, needles, nil
+		}
+		if l, atEnd := inCommon(set); len(set) > 1 && l.Text != "" {
+			shared := newNeedle(l)
+			if cost := check*shareOf(set) + shared.cost() + tryCost*l.share(); cost < best {
+				best, m.needles, m.shared, m.atEnd = cost, needles, shared, atEnd
+			}
 		}
 	}
 	switch {
@@ -161,6 +169,7 @@ const (
 	sweepCost    = 0.9
 	anchoredCost = 0.5
 	checkCost    = 100.0
+	tryCost      = 1000.0 // per place with what needles share: words have more in common than letters
 )
 
 // Slow reports whether the pattern needs look-around or a backreference, and so

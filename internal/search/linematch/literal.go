@@ -154,9 +154,12 @@ func ofClass(ranges []rune) literals {
 	n := 0
 	for i := 0; i < len(ranges); i += 2 {
 		n += int(ranges[i+1]-ranges[i]) + 1
-		if n > maxClass || ranges[i] <= utf8.RuneError && utf8.RuneError <= ranges[i+1] {
+		if ranges[i] <= utf8.RuneError && utf8.RuneError <= ranges[i+1] {
 			return anyText() // U+FFFD is every byte that is no UTF-8, too
 		}
+	}
+	if n > maxClass {
+		return leads(ranges)
 	}
 	var set []Literal
 	for i := 0; i < len(ranges); i += 2 {
@@ -175,6 +178,38 @@ func ofClass(ranges []rune) literals {
 		return anyText()
 	}
 	return exactly(set...)
+}
+
+// leads is what is known of a class that is too large to be tried one by one: the
+// first bytes of its characters, if they are few and none is ASCII.
+func leads(ranges []rune) literals {
+	l := anyText()
+	l.first = nil
+	for i := 0; i < len(ranges); i += 2 {
+		least, most := ranges[i], ranges[i+1]
+		if !utf8.ValidRune(least) {
+			least = 0xE000 // behind those that no text has
+		}
+		if !utf8.ValidRune(most) {
+			most = 0xD7FF
+		}
+		if least > most {
+			continue
+		}
+		lo, hi := string(least)[0], string(most)[0]
+		if lo < utf8.RuneSelf || int(hi-lo) >= maxClass {
+			return anyText()
+		}
+		for b := int(lo); b <= int(hi); b++ {
+			l.first = append(l.first, Literal{Text: string([]byte{byte(b)})})
+		}
+	}
+	l.first = distinct(l.first)
+	if len(l.first) > maxClass || len(l.first) == 0 {
+		return anyText()
+	}
+	l.demand(l.first)
+	return l
 }
 
 // then is what is known when b follows a.

@@ -79,6 +79,34 @@ func rarest(clauses [][]Literal) []Literal {
 	return slices.MinFunc(clauses, byShare)
 }
 
+// inCommon returns what all literals begin with, or end with if that is rarer. It
+// has no edges.
+func inCommon(set []Literal) (l Literal, atEnd bool) {
+	head, tail := set[0].Text, set[0].Text
+	fold := false
+	for _, o := range set {
+		fold = fold || o.Fold
+		n := 0
+		for n < min(len(head), len(o.Text)) && head[n] == o.Text[n] {
+			n++
+		}
+		head = head[:n]
+		n = 0
+		for n < min(len(tail), len(o.Text)) && tail[len(tail)-1-n] == o.Text[len(o.Text)-1-n] {
+			n++
+		}
+		tail = tail[len(tail)-n:]
+	}
+	if fold {
+		head, tail = lowerASCII(head), lowerASCII(tail)
+	}
+	begin, end := Literal{Text: head, Fold: fold}, Literal{Text: tail, Fold: fold}
+	if head == "" || tail != "" && end.share() < begin.share() {
+		return end, true
+	}
+	return begin, false
+}
+
 // needle finds a literal in a text.
 type needle struct {
 	text        []byte
@@ -97,7 +125,7 @@ type needle struct {
 
 // rareByte is the share up to which looking for one byte with the processor's
 // own means and checking each is faster than looking for two at once.
-const rareByte = 0.012
+const rareByte = 0.01
 
 func newNeedle(l Literal) *needle {
 	n := &needle{text: []byte(l.Text), fold: l.Fold, left: l.Left, right: l.Right}
@@ -167,40 +195,45 @@ func (n *needle) findRare(text []byte, from int) int {
 // findPair looks at eight places at once: where both bytes fit, the words have a
 // byte that is zero.
 func (n *needle) findPair(text []byte, from int) int {
-	const low, high = 0x0101010101010101, 0x8080808080808080
-	last := len(text) - len(n.text)
+	last := len(text) - len(n.text) // where it may begin
 	p := from
-	if last-p >= 16 {
-		end := last - 15 // of places from which 16 may be looked at
-		a, b := text[n.at1:], text[n.at2:]
-		w1, w2, m1, m2 := n.word1, n.word2, n.mask1, n.mask2
-		for p < end {
-			x := ((binary.LittleEndian.Uint64(a[p:]) | m1) ^ w1) | ((binary.LittleEndian.Uint64(b[p:]) | m2) ^ w2)
-			y := ((binary.LittleEndian.Uint64(a[p+8:]) | m1) ^ w1) | ((binary.LittleEndian.Uint64(b[p+8:]) | m2) ^ w2)
-			x = (x - low) &^ x & high
-			y = (y - low) &^ y & high
-			for x != 0 { // above a zero byte others may seem zero: matches decides
-				if at := p + bits.TrailingZeros64(x)/8; n.matches(text, at) {
+	w1, w2, m1, m2 := n.word1, n.word2, n.mask1, n.mask2
+	for ; p+31 <= last; p += 32 {
+		a := (*[32]byte)(text[p+n.at1:])
+		b := (*[32]byte)(text[p+n.at2:])
+		z0 := zeros(((load(a[0:]) | m1) ^ w1) | ((load(b[0:]) | m2) ^ w2))
+		z1 := zeros(((load(a[8:]) | m1) ^ w1) | ((load(b[8:]) | m2) ^ w2))
+		z2 := zeros(((load(a[16:]) | m1) ^ w1) | ((load(b[16:]) | m2) ^ w2))
+		z3 := zeros(((load(a[24:]) | m1) ^ w1) | ((load(b[24:]) | m2) ^ w2))
+		if (z0|z1|z2|z3)&high == 0 {
+			continue
+		}
+		for i, z := range [...]uint64{z0, z1, z2, z3} {
+			for z &= high; z != 0; z &= z - 1 {
+				if at := p + 8*i + bits.TrailingZeros64(z)/8; n.matches(text, at) {
 					return at
 				}
-				x &= x - 1
 			}
-			for y != 0 {
-				if at := p + 8 + bits.TrailingZeros64(y)/8; n.matches(text, at) {
-					return at
-				}
-				y &= y - 1
-			}
-			p += 16
 		}
 	}
 	for ; p <= last; p++ {
-		if n.matches(text, p) {
+		if text[p+n.at1]|byte(m1) == byte(w1) && n.matches(text, p) {
 			return p
 		}
 	}
 	return -1
 }
+
+func load(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+const (
+	low  = 0x0101010101010101
+	high = 0x8080808080808080
+)
+
+// zeros has the high bit of each byte set that is zero in x, and perhaps of some
+// above such a byte. The other bits mean nothing.
+func zeros(x uint64) uint64 { return (x - low) &^ x }
 
 // matches reports whether the needle stands at p, between its edges.
 func (n *needle) matches(text []byte, p int) bool {

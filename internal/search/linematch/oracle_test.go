@@ -174,7 +174,7 @@ func (g *generator) piece(depth int) string {
 		return g.pick("a", "b", "k", "s", "K", "ſ", "x", "é", "Σ", " ", "_", "0", ".", "\t", `\x{fffd}`, `\x00`, `\x{10ffff}`, "日") + g.times()
 	case 5, 6:
 		return g.pick("[a-c]", "[^a]", `\w`, `\W`, `\d`, `\s`, `\S`, "[k-s]", "[ab]", "[aA]", "[sſ]", `[^[:ascii:]]`, `\pL`, `\p{Greek}`,
-			`\PL`, `[[:upper:]]`, `[é-ü]`, `[\x{fff0}-\x{ffff}]`, `[\n\r]`, `[^\n]`, `[\x{fff0}-\x{10010}]`, "[日本]", `[\x{d7ff}-\x{e000}]`) + g.times()
+			`\PL`, `[[:upper:]]`, `[é-ü]`, `[\x{fff0}-\x{ffff}]`, `[\n\r]`, `[^\n]`, `[\x{fff0}-\x{10010}]`, "[日本]", `[\x{d7ff}-\x{e000}]`, `[\x{dc00}-\x{fff0}]`, `[\x{d800}-\x{d9ff}]`) + g.times()
 	case 7:
 		return "." + g.times()
 	default:
@@ -219,7 +219,7 @@ func (g *generator) text() []byte {
 		case n < 8 && !plain:
 			b = append(b, byte(g.IntN(256)))
 		case n < 10 && !plain:
-			b = append(b, g.pick("\xe6\x97", "\xe6", "\x97", "\xf0\x9f\x98", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80", "\xff", "\u2028", "😀", "\ufffd", "\x00", "\r\n")...)
+			b = append(b, g.pick("\xe6\x97", "\xe6", "\x97", "\xf0\x9f\x98", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80", "\xff", "\u2028", "\ue000", "\ud7ff", "😀", "\ufffd", "\x00", "\r\n")...)
 		case n < 12:
 			b = append(b, '\n')
 			if g.IntN(8) == 0 {

@@ -69,7 +69,7 @@ func (s *Scanner) Next() (line Span, ok bool) {
 		if s.stopped() {
 			return Span{}, false
 		}
-		matches, err := s.m.full.Match(string(s.text[line.Start:line.End]))
+		matches, err := s.backtrack(string(s.text[line.Start:line.End]))
 		if err != nil {
 			s.end(err)
 			return Span{}, false
@@ -78,6 +78,17 @@ func (s *Scanner) Next() (line Span, ok bool) {
 			return line, true
 		}
 	}
+}
+
+// backtrack matches a line with a slow pattern. The limit is one of the clock, and
+// a busy machine may take long over nothing, so a line has several tries.
+func (s *Scanner) backtrack(line string) (matches bool, err error) {
+	for range 3 {
+		if matches, err = s.m.full.Match(line); err == nil {
+			break
+		}
+	}
+	return matches, err
 }
 
 // Count returns how many lines match from here on.
@@ -151,6 +162,9 @@ func (s *Scanner) take(p int) Span {
 
 // needle returns where one of the needles is next, or -1.
 func (s *Scanner) needle() int {
+	if s.m.shared != nil {
+		return s.sharing()
+	}
 	first := len(s.text)
 	for i, n := range s.m.needles {
 		if s.next[i] < s.at {
@@ -167,6 +181,27 @@ func (s *Scanner) needle() int {
 		return -1
 	}
 	return first
+}
+
+// sharing is needle where they have a part in common.
+func (s *Scanner) sharing() int {
+	for from := s.at; from < len(s.text); from++ {
+		p := s.m.shared.find(s.text, from)
+		if p < 0 {
+			break
+		}
+		for _, n := range s.m.needles {
+			at := p
+			if s.m.atEnd {
+				at += len(s.m.shared.text) - len(n.text)
+			}
+			if at >= 0 && at+len(n.text) <= len(s.text) && n.matches(s.text, at) {
+				return at
+			}
+		}
+		from = p
+	}
+	return -1
 }
 
 // checked returns the next matching line among those that hold a needle. Where
