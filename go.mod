@@ -26,6 +26,7 @@ require (
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1
 	modernc.org/sqlite v1.61.0
 	pgregory.net/rapid v1.3.0
+	mvdan.cc/sh/v3 v3.14.1
 )
 
 require (
@@ -58,7 +59,6 @@ require (
 	modernc.org/libc v1.79.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
-	mvdan.cc/sh/v3 v3.14.1 // indirect
 )
 
 tool (

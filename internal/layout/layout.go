@@ -49,7 +49,7 @@ var here = Map{
 		{Name: "vocabulary", Pure: true, Packages: []string{"fault", "caller", "event", "health"}},
 		{Name: "pure", Pure: true, Packages: []string{
 			"schema", "tool", "pattern", "shellast", "access",
-			"files/diff", "files/patch", "files/encoding", "search/ignore", "search/linematch", "policy", "config/document",
+			"files/diff", "files/patch", "files/encoding", "search/ignore", "search/linematch", "policy/snippet", "policy", "config/document",
 		}},
 		{Name: "system", Packages: []string{"fsys/opendir", "fsys/commit", "fsys", "watch", "localsock", "shell/proc", "shell/sandbox/confine", "shell/sandbox", "daemon/osservice"}},
 		{Name: "state", Packages: []string{

@@ -1,0 +1,118 @@
+package policy
+
+import (
+	"strings"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/shellast"
+)
+
+// loaders are variables that make every program load code, whoever starts it.
+var loaders = []string{"LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH_PRELOAD", "DYLD_INSERT_LIBRARIES", "DYLD_FRAMEWORK_PATH", "GCONV_PATH", "GLIBC_TUNABLES"}
+
+// startup are variables whose value a shell or interpreter runs when it starts.
+const startup = `BASH_ENV PROMPT_COMMAND SHELLOPTS BASHOPTS ZDOTDIR PERL5OPT PERL5DB PERLLIB PYTHONSTARTUP PYTHONINSPECT PYTHONBREAKPOINT RUBYSHELL
+	GIT_EXEC_PATH GIT_CONFIG_PARAMETERS GIT_PROXY_COMMAND LESSOPEN LESSCLOSE NODE_REPL_EXTERNAL_MODULE BASH_LOADABLES_PATH`
+
+// pagers are variables that hold a command which reads standard input or is given
+// something else than a project file.
+const pagers = `PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER GH_PAGER BAT_PAGER DELTA_PAGER AWS_PAGER PSQL_PAGER EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR FCEDIT
+	HGEDITOR SVN_EDITOR KUBE_EDITOR GIT_SSH_COMMAND GIT_SSH GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS BROWSER RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER RSYNC_RSH CVS_RSH
+	CARGO_BUILD_RUSTC_WRAPPER GH_BROWSER`
+
+// differs are variables that hold a command which is given files.
+const differs = `GIT_EXTERNAL_DIFF LESSOPEN RIPGREP_PRE`
+
+// variable judges the assignment of a variable that commands will see.
+func (j *judge) variable(name, value string, at Span) *Decision {
+	value = strings.TrimSpace(value)
+	switch {
+	case loads(name), has(startup, name), strings.HasPrefix(name, "BASH_FUNC_"):
+		if value == "" {
+			return nil // taken away
+		}
+		return j.deny("environment", name, at)
+	case has(pagers, name) || strings.HasPrefix(name, "CARGO_TARGET_") && strings.HasSuffix(name, "_RUNNER"):
+		return j.setting(name, value, at, false)
+	case has(differs, name):
+		return j.setting(name, value, at, true)
+	case name == "ENV":
+		// The file that an interactive sh reads; as a name for a stage it is common.
+		if strings.ContainsAny(value, "/$`(") {
+			return j.deny("environment", name, at)
+		}
+	case name == "NODE_OPTIONS":
+		if strings.Contains(value, "data:") || strings.Contains(value, "--eval") || strings.Contains(value, " -e ") {
+			return j.deny("environment", name, at)
+		}
+	case name == "RUBYOPT":
+		if strings.Contains(value, "-e") || strings.Contains(value, "-r/") || strings.Contains(value, "-r.") {
+			return j.deny("environment", name, at)
+		}
+	case name == "MAKEFLAGS" || name == "GNUMAKEFLAGS" || name == "MFLAGS":
+		if strings.Contains(value, "eval") || strings.Contains(value, "$(") {
+			return j.deny("environment", name, at)
+		}
+	case name == "PS0" || name == "PS1" || name == "PS2" || name == "PS4":
+		if strings.ContainsAny(value, "`") || strings.Contains(value, "$(") {
+			return j.deny("environment", name, at)
+		}
+	case name == "GOFLAGS":
+		if strings.Contains(value, "-toolexec") || strings.Contains(value, "-exec") || strings.Contains(value, "-vettool") {
+			return j.deny("environment", name, at)
+		}
+	case strings.HasPrefix(name, "GIT_CONFIG_KEY_"):
+		if gitRuns(value) != notRun {
+			return j.deny("environment", name, at)
+		}
+	}
+	return nil
+}
+
+func loads(name string) bool {
+	for _, l := range loaders {
+		if strings.EqualFold(l, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// setting judges a command that a setting holds. files says that it will be given
+// files.
+func (j *judge) setting(name, value string, at Span, files bool) *Decision {
+	value = strings.TrimSpace(value)
+	switch strings.ToLower(value) {
+	case "", "true", "false", "0", "1", "never", "auto":
+		return nil
+	}
+	if blank(value) {
+		return nil // whatever it was before
+	}
+	if files {
+		value += " " + string(shellast.Hole)
+	}
+	d := j.script(value, shellast.Options{Stdin: &shellast.Input{Kind: shellast.Pipe}}, &at)
+	if d != nil {
+		d.Reason = name + ": " + d.Reason
+	}
+	return d
+}
+
+// Env judges a variable that a caller gives to a command. What makes every
+// program load code is refused whatever the mode is: it would reach the program
+// that sets up the sandbox.
+func (s *Set) Env(name, value string) Decision {
+	j := &judge{set: s}
+	at := Span{}
+	switch {
+	case loads(name) && value != "":
+	case s.mode != Extend:
+		return Decision{Level: LevelGrammar}
+	}
+	if d := j.variable(name, value, at); d != nil {
+		d.Level = LevelGrammar
+		d.Span = Span{}
+		return *d
+	}
+	return Decision{Level: LevelGrammar}
+}
