@@ -255,10 +255,10 @@ func TestRateOfASession(t *testing.T) {
 		tight.Limits = &Limits{PerMinute: 1}
 		_, err = r.Start(tight)
 		code(t, err, fault.RateLimited)
-		time.Sleep(30*time.Second - 1)
+		time.Sleep(30*time.Second - time.Millisecond)
 		_, err = r.Start(s)
 		code(t, err, fault.RateLimited)
-		time.Sleep(1)
+		time.Sleep(time.Millisecond)
 		start(t, r, s)
 		_, err = r.Start(s)
 		code(t, err, fault.RateLimited)

@@ -234,6 +234,7 @@ func (p *Process) sweep() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+	p.free()
 }
 
 func (p *Process) deadline() time.Time {

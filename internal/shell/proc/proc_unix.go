@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// system is what a process has on other systems alone.
+// system is what a process holds of the operating system: here nothing.
 type system struct{}
+
+func (*system) free() {}
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 

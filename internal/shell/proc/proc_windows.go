@@ -14,7 +14,7 @@ import (
 // Here a tree is a job object, which nothing that its members start can leave,
 // and which ends with this process.
 
-// system is what a process has on this system.
+// system is what a process holds of the operating system.
 type system struct {
 	job windows.Handle // 0: found again
 }
@@ -46,7 +46,7 @@ func (p *Process) launch(cmd *exec.Cmd) error {
 	if err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		p.release()
+		p.free()
 		return err
 	}
 	p.id.Start, _ = startOf(p.id.PID)
@@ -93,13 +93,16 @@ func resume(pid uint32) error {
 	return os.NewSyscallError("Thread32Next", err)
 }
 
-func (p *Process) release() {
-	if p.job != 0 {
-		_ = windows.CloseHandle(p.job)
+// free gives the job object back, under the lock of signal.
+func (s *system) free() {
+	if s.job != 0 {
+		_ = windows.CloseHandle(s.job)
+		s.job = 0
 	}
 }
 
-func (p *Process) adopt() {}
+func (p *Process) release() {}
+func (p *Process) adopt()   {}
 
 // waitLeader leaves the process to Wait: its handle keeps its number its own.
 func (p *Process) waitLeader() {

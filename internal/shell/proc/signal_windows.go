@@ -1,0 +1,4 @@
+package proc
+
+// SignalName returns "": there are no signals here.
+func SignalName(int) string { return "" }
