@@ -32,6 +32,7 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/mcpserver"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/metrics"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/search"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/watch"
 )
@@ -66,6 +67,7 @@ type App struct {
 	Settings *config.Store
 	Projects *project.Registry
 	Files    *files.Engine
+	Search   *search.Engine
 	History  *history.Store
 	Server   *mcpserver.Server
 	Logger   *slog.Logger
@@ -139,9 +141,10 @@ func Load(o Options) (*App, error) {
 		JournalDir: filepath.Join(dirs.Data, "journal"), TTLMultiplier: current.Persistence.TTLMultiplier,
 	})
 	a.audit, a.aliasAudit = newAudit(a, dirs, current)
+	a.Search = search.New(search.Options{Scope: a.searchScope, Logger: a.Logger})
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sessions: func() int { return a.Server.Sessions() }})
 	a.all, err = tool.NewSet(
-		catalog.All(catalog.Engines{Projects: a.Projects, Files: a.Files, Health: a.Health}),
+		catalog.All(catalog.Engines{Projects: a.Projects, Files: a.Files, Search: a.Search, Health: a.Health}),
 		tool.SetOptions{Observers: []tool.Observer{a.metrics, a.audit, a.aliasAudit}, Logger: a.Logger})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/files"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/search"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -16,17 +17,19 @@ import (
 type Engines struct {
 	Projects *project.Registry
 	Files    *files.Engine
+	Search   *search.Engine
 	Health   func() health.Report
 }
 
 // The toolsets.
 const (
 	Files   = "files"
+	Search  = "search"
 	Project = "project"
 )
 
 // DefaultToolsets are on unless the settings say otherwise.
-func DefaultToolsets() []string { return []string{Files, Project} }
+func DefaultToolsets() []string { return []string{Files, Search, Project} }
 
 // All returns every tool in listing order.
 func All(e Engines) []*tool.Tool {
@@ -44,6 +47,7 @@ func All(e Engines) []*tool.Tool {
 		BatchUpdate(e.Files),
 		Mkdir(e.Files),
 		Copy(e.Files),
+		SearchContents(e.Search),
 		ActivateProject(e.Projects),
 		GetConfig(e.Projects),
 		UpdateConfig(e.Projects),
@@ -56,7 +60,7 @@ func All(e Engines) []*tool.Tool {
 const Instructions = `async-crud-mcp stands between you and the project's files, so that agents working side by side do not overwrite each other. Use its tools for every read and change of files.
 
 - A call answers NO_PROJECT_ACTIVATED: call crud_activate_project with the project's absolute path.
-- Read with async_read and keep the hash; change with async_update and that expected_hash. Create with async_write. Several files: the batch tools.
+- Read with async_read and keep the hash; change with async_update and that expected_hash. Create with async_write. Several files: the batch tools. Find text with async_search.
 - status "contention": others changed the file and nothing was written. Read diff and patch_verdicts, adjust, send again with current_hash; or set on_contention: "merge".
 - status "error": message says what is wrong, details.next what to do.
 - crud_get_config shows the limits in force; crud_update_config can only tighten them, unless a person confirms. health shows how the server is.`

@@ -21,6 +21,7 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/history"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/search"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -71,6 +72,23 @@ func (w *world) scope(ctx context.Context) (*files.Scope, error) {
 	}, nil
 }
 
+// searchScope is the same for searching.
+func (w *world) searchScope(ctx context.Context) (*search.Scope, error) {
+	s, err := w.scope(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := w.projects.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := a.Settings().Config.Search
+	return &search.Scope{
+		Root: s.Root, Bases: s.Bases, Rules: s.Rules, Content: s.Content, Redacts: s.Redacts,
+		Limits: search.Limits{Disabled: !c.Enabled, MaxResults: c.MaxResults, MaxFileSize: c.MaxFileSizeBytes, Timeout: 30 * time.Second, RespectIgnore: c.RespectGitignore},
+	}, nil
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	base, err := fsys.ResolveDir(t.TempDir())
@@ -112,7 +130,7 @@ func (w *world) start(flags ...string) {
 	w.history = history.New(history.Options{})
 	w.files = files.New(files.Options{Locks: files.LocalLocks(), History: w.history, Scope: w.scope, JournalDir: filepath.Join(w.home, "journal")})
 	var err error
-	w.set, err = tool.NewSet(catalog.All(catalog.Engines{Projects: w.projects, Files: w.files, Health: func() health.Report {
+	w.set, err = tool.NewSet(catalog.All(catalog.Engines{Projects: w.projects, Files: w.files, Search: search.New(search.Options{Scope: w.searchScope, CountFor: time.Hour}), Health: func() health.Report {
 		return health.Report{Status: health.Healthy, Version: "0.0.0", Mode: "test"}
 	}}), tool.SetOptions{})
 	if err != nil {

@@ -137,6 +137,7 @@ type DenyPattern struct {
 type Search struct {
 	Enabled          bool    `json:"enabled" jsonschema:"let agents search" default:"true" project:"tighten:false"`
 	MaxResults       int     `json:"max_results" jsonschema:"most results of one search" default:"1000" minimum:"1" project:"tighten:lower"`
+	MaxResultBytes   int     `json:"max_result_bytes" jsonschema:"largest result of one search, about; what is more is cut, and the result says so; 0: no limit" default:"262144" minimum:"0" project:"tighten:limit"`
 	MaxFileSizeBytes int64   `json:"max_file_size_bytes" jsonschema:"larger files are skipped and counted" default:"10485760" minimum:"1" project:"tighten:lower"`
 	TimeoutDefault   float64 `json:"timeout_default" jsonschema:"seconds after which a search returns what it has" default:"30" minimum:"0.1" project:"tighten:lower"`
 	RespectGitignore bool    `json:"respect_gitignore" jsonschema:"skip what .gitignore names" default:"true" project:"free"`
