@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/hmac"
@@ -18,32 +17,74 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
 )
 
-// asking is what the handler of one call may ask of its client. Clients of the
-// older eras are asked while the call runs. In the modern era the call ends
-// with the question and is made again with the answer; answers of earlier
+// asking is who makes a request, and what its handler may ask of the client.
+// Clients of the older eras are asked while the request runs. In the modern era
+// it ends with the question and is made again with the answer; answers of earlier
 // rounds come back with it, signed, in its request state.
 type asking struct {
-	ctx     context.Context //nolint:containedctx // the call's, which leads messages to its own stream
+	ctx     context.Context //nolint:containedctx // the request's, which leads messages to its own stream
 	sess    *session
-	req     *mcp.CallToolRequest
+	sdk     *mcp.ServerSession
+	req     mcp.Request
+	caller  *caller.Caller
 	modern  bool
+	repeats bool // the client makes the request again with what it is asked for
 	answers mcp.InputResponseMap
 
 	mu      sync.Mutex
 	pending *mcp.ProgressNotificationParams // guarded by mu; the newest not yet sent
+	last    float64                         // guarded by mu; how far the call was
+	told    bool                            // guarded by mu; last means something
 	sender  chan struct{}                   // guarded by mu; closed when the goroutine that sends ends
 	over    bool                            // guarded by mu; the call has returned
 }
 
+// asks prepares a request: who makes it, and what may be asked meanwhile.
+func (sess *session) asks(ctx context.Context, req mcp.Request, p *post) *asking {
+	a := &asking{ctx: ctx, sess: sess, sdk: req.GetSession().(*mcp.ServerSession), req: req}
+	meta := req.GetParams().GetMeta()
+	version, ok := meta[mcp.MetaKeyProtocolVersion].(string)
+	if a.modern = ok && version >= modernVersion; !a.modern {
+		version = sess.negotiated()
+	}
+	a.caller = sess.callerOf(a.sdk, req.GetExtra(), p, meta)
+	a.caller.Protocol = version
+	a.caller.Ask = caller.Ask{Progress: a.progress, Roots: a.roots, Elicit: a.elicit}
+	return a
+}
+
+// open takes up the answers that a request comes with, which is one that the
+// client repeats.
+func (a *asking) open(s *Server, about subject, state string, responses mcp.InputResponseMap) error {
+	var err error
+	if a.answers, err = s.openState(about, state, responses); err != nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
+	a.repeats = true
+	return nil
+}
+
+func (a *asking) capabilities() *mcp.ClientCapabilities {
+	return a.req.(interface {
+		ClientCapabilities() *mcp.ClientCapabilities
+	}).ClientCapabilities()
+}
+
 // progress hands the newest state to a goroutine that sends it, so that a slow
-// client holds nobody up; what it has no time for is skipped.
+// client holds nobody up; what it has no time for is skipped. Progress without
+// an end in sight grows with every notice, as the protocol wants it.
 func (a *asking) progress(_ context.Context, done, total float64, message string) {
-	token := a.req.Params.GetProgressToken()
+	with, ok := a.req.GetParams().(interface{ GetProgressToken() any })
+	if !ok {
+		return
+	}
+	token := with.GetProgressToken()
 	if token == nil {
 		return
 	}
@@ -52,6 +93,10 @@ func (a *asking) progress(_ context.Context, done, total float64, message string
 	if a.over {
 		return
 	}
+	if total <= 0 && a.told {
+		done = max(done, a.last+1)
+	}
+	a.last, a.told = done, true
 	a.pending = &mcp.ProgressNotificationParams{ProgressToken: token, Progress: done, Total: max(total, 0), Message: message}
 	if a.sender == nil {
 		a.sender = make(chan struct{})
@@ -71,7 +116,7 @@ func (a *asking) sendProgress(ended chan struct{}) {
 			return
 		}
 		a.mu.Unlock()
-		_ = a.req.Session.NotifyProgress(a.ctx, p) // the client may be gone; the call will hear of it
+		_ = a.sdk.NotifyProgress(a.ctx, p) // the client may be gone; the call will hear of it
 	}
 }
 
@@ -104,7 +149,7 @@ func (a *asking) roots(ctx context.Context) ([]string, error) {
 	if known, ok := a.sess.knownRoots(); ok {
 		return offered(known)
 	}
-	if caps := a.req.ClientCapabilities(); caps == nil || caps.RootsV2 == nil {
+	if caps := a.capabilities(); caps == nil || caps.RootsV2 == nil || a.modern && !a.repeats {
 		return nil, caller.ErrNoRoots
 	}
 	var list *mcp.ListRootsResult
@@ -122,7 +167,7 @@ func (a *asking) roots(ctx context.Context) ([]string, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, rootsPatience, errNoAnswer)
 		defer cancel()
 		var err error
-		switch list, err = a.req.Session.ListRoots(ctx, nil); {
+		switch list, err = a.sdk.ListRoots(ctx, nil); {
 		case err != nil && errors.Is(context.Cause(ctx), errNoAnswer):
 			a.sess.rootsUnanswered()
 			return nil, caller.ErrNoRoots
@@ -183,8 +228,8 @@ func (s *Server) rootsChanged(ctx context.Context, _ *mcp.RootsListChangedReques
 
 // elicit asks the person at the client.
 func (a *asking) elicit(ctx context.Context, q caller.Question) (caller.Answer, error) {
-	caps := a.req.ClientCapabilities()
-	if caps == nil || caps.Elicitation == nil || caps.Elicitation.Form == nil && caps.Elicitation.URL != nil {
+	caps := a.capabilities()
+	if caps == nil || caps.Elicitation == nil || caps.Elicitation.Form == nil && caps.Elicitation.URL != nil || a.modern && !a.repeats {
 		return caller.Answer{}, caller.ErrCannotAsk
 	}
 	var res *mcp.ElicitResult
@@ -197,7 +242,7 @@ func (a *asking) elicit(ctx context.Context, q caller.Question) (caller.Answer, 
 		ctx, stop := a.during(ctx)
 		defer stop()
 		var err error
-		if res, err = a.req.Session.Elicit(ctx, elicitParams(q)); err != nil {
+		if res, err = a.sdk.Elicit(ctx, elicitParams(q)); err != nil {
 			return caller.Answer{}, fmt.Errorf("ask the person: %w", err)
 		}
 	}
@@ -223,50 +268,51 @@ func elicitParams(q caller.Question) *mcp.ElicitParams {
 	return &mcp.ElicitParams{Mode: "form", Message: q.Message, RequestedSchema: fields}
 }
 
-// askBack ends a call with a question and what was answered before.
-func (s *Server) askBack(p *mcp.CallToolParamsRaw, need *caller.NeedInput, answers mcp.InputResponseMap) (*mcp.CallToolResult, error) {
-	res := &mcp.CallToolResult{}
+// subject tells a request from others; it is made when it is needed.
+type subject func() []string
+
+// askBack ends a request with a question and what was answered before.
+func (s *Server) askBack(about subject, need *caller.NeedInput, answers mcp.InputResponseMap) (ask mcp.InputRequestMap, state string, err error) {
 	if need.Question.Key == rootsKey {
-		res.InputRequests = mcp.InputRequestMap{rootsKey: &mcp.ListRootsParams{}}
+		ask = mcp.InputRequestMap{rootsKey: &mcp.ListRootsParams{}}
 	} else {
-		res.InputRequests = mcp.InputRequestMap{questionKey(need.Question): elicitParams(need.Question)}
+		ask = mcp.InputRequestMap{questionKey(need.Question): elicitParams(need.Question)}
 	}
 	if len(answers) > 0 {
-		state, err := json.Marshal(answers)
+		kept, err := json.Marshal(answers)
 		if err != nil {
-			return nil, fmt.Errorf("keep the answers: %w", err)
+			return nil, "", fmt.Errorf("keep the answers: %w", err)
 		}
-		text := base64.RawURLEncoding.EncodeToString(state)
-		res.RequestState = text + "." + s.sign(p, text)
+		text := base64.RawURLEncoding.EncodeToString(kept)
+		state = text + "." + s.sign(about, text)
 	}
-	return res, nil
+	return ask, state, nil
 }
 
-// openState returns every answer a call comes with: those to the last question
+// openState returns every answer a request comes with: those to the last question
 // and those of earlier rounds from its state.
-func (s *Server) openState(p *mcp.CallToolParamsRaw) (mcp.InputResponseMap, error) {
-	if p.RequestState == "" {
-		return p.InputResponses, nil
+func (s *Server) openState(about subject, requestState string, responses mcp.InputResponseMap) (mcp.InputResponseMap, error) {
+	if requestState == "" {
+		return responses, nil
 	}
-	text, mac, _ := strings.Cut(p.RequestState, ".")
+	text, mac, _ := strings.Cut(requestState, ".")
 	state, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || !hmac.Equal([]byte(mac), []byte(s.sign(p, text))) {
+	if err != nil || !hmac.Equal([]byte(mac), []byte(s.sign(about, text))) {
 		return nil, errors.New("requestState is not what this server gave for this call; make the call again without it")
 	}
 	answers := mcp.InputResponseMap{}
 	if err := json.Unmarshal(state, &answers); err != nil {
 		return nil, fmt.Errorf("requestState: %w", err)
 	}
-	maps.Copy(answers, p.InputResponses)
+	maps.Copy(answers, responses)
 	return answers, nil
 }
 
-// sign binds state to this process and to the call it was given for.
-func (s *Server) sign(p *mcp.CallToolParamsRaw, state string) string {
+// sign binds state to this process and to the request it was given for.
+func (s *Server) sign(about subject, state string) string {
 	h := hmac.New(sha256.New, s.seal[:])
-	for _, part := range [][]byte{[]byte(p.Name), bytes.TrimSpace(p.Arguments), []byte(state)} {
-		fmt.Fprintf(h, "%d:", len(part))
-		h.Write(part)
+	for _, part := range append(about(), state) {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }

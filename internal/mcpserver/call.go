@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,7 +16,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/schema"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -56,7 +56,7 @@ func (s *Server) receive(next mcp.MethodHandler) mcp.MethodHandler {
 		case "tools/list":
 			res, err = s.listTools(ctx, sess, req, next)
 		default:
-			res, err = next(ctx, method, req)
+			res, err = s.receiveOther(ctx, sess, p, method, req, next)
 		}
 		return res, coded(err)
 	}
@@ -138,7 +138,6 @@ func (s *Server) listTools(ctx context.Context, sess *session, req mcp.Request, 
 type toolCall struct {
 	offer  *offer
 	tool   *tool.Tool
-	caller *caller.Caller
 	asking *asking
 	result tool.Result
 }
@@ -155,29 +154,19 @@ func (s *Server) callTool(ctx context.Context, sess *session, p *post, req *mcp.
 	case t == nil:
 		res, err := next(ctx, "tools/call", req)
 		if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Message == fmt.Sprintf("unknown tool %q", name) {
-			return nil, unknownTool(o.set, sess, name)
+			return nil, refused(ctx, sess, p, req, o.set)
 		}
 		return res, err
 	case !sess.allows(o.set, t):
-		return nil, unknownTool(o.set, sess, name)
+		return nil, refused(ctx, sess, p, req, o.set)
 	}
 	req.Params.Name = t.Name
 
-	meta := req.Params.GetMeta()
-	version, modern := meta[mcp.MetaKeyProtocolVersion].(string)
-	modern = modern && version >= modernVersion
-	if !modern {
-		version = sess.negotiated()
+	a := sess.asks(ctx, req, p)
+	if err := a.open(s, callSubject(req.Params), req.Params.RequestState, req.Params.InputResponses); err != nil {
+		return nil, err
 	}
-	answers, err := s.openState(req.Params)
-	if err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
-	}
-	a := &asking{ctx: ctx, sess: sess, req: req, modern: modern, answers: answers}
-	c := sess.callerOf(req, p, meta)
-	c.Protocol = version
-	c.Ask = caller.Ask{Progress: a.progress, Roots: a.roots, Elicit: a.elicit}
-	call := &toolCall{offer: o, tool: t, caller: c, asking: a}
+	call := &toolCall{offer: o, tool: t, asking: a}
 	req.Params.Name = anyTool.Name // handleTool gives it back its own
 	res, err := next(context.WithValue(ctx, toolCallKey{}, call), "tools/call", req)
 	a.finish()
@@ -185,7 +174,7 @@ func (s *Server) callTool(ctx context.Context, sess *session, p *post, req *mcp.
 		return res, err
 	}
 	out := &toolResult{body: call.result.Body, isError: call.result.IsError}
-	if modern {
+	if a.modern {
 		out.Meta, out.meta = s.info, s.infoRaw
 	}
 	return out, nil
@@ -198,11 +187,26 @@ func (s *Server) handleTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", req.Params.Name)}
 	}
 	req.Params.Name = call.tool.Name
-	call.result = call.offer.set.Call(caller.With(ctx, call.caller), call.tool, req.Params.Arguments)
+	call.result = call.offer.set.Call(caller.With(ctx, call.asking.caller), call.tool, req.Params.Arguments)
+	res := &mcp.CallToolResult{}
 	if need := call.result.Need; need != nil {
-		return s.askBack(req.Params, need, call.asking.answers)
+		var err error
+		if res.InputRequests, res.RequestState, err = s.askBack(callSubject(req.Params), need, call.asking.answers); err != nil {
+			return nil, err
+		}
 	}
-	return &mcp.CallToolResult{}, nil
+	return res, nil
+}
+
+// callSubject is what the answers to questions of a call belong to.
+func callSubject(p *mcp.CallToolParamsRaw) subject {
+	return func() []string { return []string{"tools/call", p.Name, string(bytes.TrimSpace(p.Arguments))} }
+}
+
+// refused answers a call of a tool that is not on offer, and lets observers know.
+func refused(ctx context.Context, sess *session, p *post, req *mcp.CallToolRequest, set *tool.Set) error {
+	set.Refused(caller.With(ctx, sess.asks(ctx, req, p).caller), req.Params.Name)
+	return unknownTool(set, sess, req.Params.Name)
 }
 
 func unknownTool(set *tool.Set, sess *session, name string) error {
@@ -212,26 +216,22 @@ func unknownTool(set *tool.Set, sess *session, name string) error {
 			names = append(names, t.Name)
 		}
 	}
-	message := fmt.Sprintf("unknown tool %q", clip(name, 100))
-	if near := schema.Nearest(name, names); near != "" {
-		message += fmt.Sprintf("; did you mean %q?", near)
-	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message}
+	return unknown("tool", name, names)
 }
 
 // callerOf says who makes a call: what the surroundings know, over that what
 // the client said at the beginning, over that what came with the call.
-func (sess *session) callerOf(req *mcp.CallToolRequest, p *post, meta map[string]any) *caller.Caller {
+func (sess *session) callerOf(sdk *mcp.ServerSession, extra *mcp.RequestExtra, p *post, meta map[string]any) *caller.Caller {
 	c := sess.base
 	c.Transport, c.Session = sess.transport, sess.id
 	if info, ok := meta[mcp.MetaKeyClientInfo].(map[string]any); ok {
 		c.Client, c.Version = label(info["name"]), label(info["version"])
-	} else if init := req.Session.InitializeParams(); init != nil && init.ClientInfo != nil {
+	} else if init := sdk.InitializeParams(); init != nil && init.ClientInfo != nil {
 		c.Client, c.Version = label(init.ClientInfo.Name), label(init.ClientInfo.Version)
 	}
 	header := ""
-	if req.Extra != nil {
-		header = req.Extra.Header.Get(agentHeader)
+	if extra != nil {
+		header = extra.Header.Get(agentHeader)
 	}
 	c.Agent = cmp.Or(label(meta[metaAgent]), label(header), c.Agent)
 	c.Thread = cmp.Or(label(meta[metaThread]), label(meta[hostThread]), c.Thread)

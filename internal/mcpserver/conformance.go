@@ -60,10 +60,19 @@ func addFixtures(s *mcp.Server) {
 
 // fixtureOptions switches on what the suites need beside the fixtures.
 func fixtureOptions(o *mcp.ServerOptions) {
-	o.CompletionHandler = func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+	complete, subscribe := o.CompletionHandler, o.SubscribeHandler
+	o.CompletionHandler = func(ctx context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+		if complete != nil && !strings.HasPrefix(req.Params.Ref.Name, "test_") && !strings.HasPrefix(req.Params.Ref.URI, "test://") {
+			return complete(ctx, req)
+		}
 		return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{}}}, nil
 	}
-	o.SubscribeHandler = func(context.Context, *mcp.SubscribeRequest) error { return nil }
+	o.SubscribeHandler = func(ctx context.Context, req *mcp.SubscribeRequest) error {
+		if subscribe != nil && !strings.HasPrefix(req.Params.URI, "test://") {
+			return subscribe(ctx, req)
+		}
+		return nil
+	}
 	o.UnsubscribeHandler = func(context.Context, *mcp.UnsubscribeRequest) error { return nil }
 }
 

@@ -108,6 +108,41 @@ type rig struct {
 	release chan struct{} // lets the stubborn tool return
 	gone    chan string   // sessions that ended
 	roots   chan string   // sessions whose roots changed
+	slow    func([]byte)  // called with what is about to be sent, if not nil
+}
+
+// slowWriter and slowListener are connections that take their time.
+type slowWriter struct {
+	io.Writer
+	before func([]byte)
+}
+
+func (w slowWriter) Write(b []byte) (int, error) {
+	w.before(b)
+	return w.Writer.Write(b)
+}
+
+type slowListener struct {
+	net.Listener
+	before func([]byte)
+}
+
+func (l slowListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return slowConn{c, l.before}, nil
+}
+
+type slowConn struct {
+	net.Conn
+	before func([]byte)
+}
+
+func (c slowConn) Write(b []byte) (int, error) {
+	c.before(b)
+	return c.Conn.Write(b)
 }
 
 // tools of every rig; with lists the names that are on.
@@ -158,6 +193,11 @@ func (r *rig) set(t testing.TB, with ...string) *tool.Set {
 		tool.New(tool.Spec{Name: "steps", Toolset: "talk"},
 			func(ctx context.Context, in echoIn) (saidOut, error) {
 				for i := range in.N {
+					if in.Text == "no end in sight" {
+						caller.Progress(ctx, 0, 0, "step")
+						time.Sleep(time.Duration(i) * 10 * time.Millisecond) // so that not all become one
+						continue
+					}
 					caller.Progress(ctx, float64(i+1), float64(in.N), "step")
 				}
 				return saidOut{Said: "done"}, nil
@@ -230,6 +270,9 @@ func (r *rig) serve(t testing.TB) (base string, stop func()) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if r.slow != nil {
+		ln = slowListener{ln, r.slow}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -543,7 +586,11 @@ func (r *rig) connectAs(t testing.TB, e era, c *mcp.Client) *mcp.ClientSession {
 		inR, inW := io.Pipe()
 		outR, outW := io.Pipe()
 		done := make(chan error, 1)
-		go func() { done <- r.ServeStdio(context.Background(), inR, outW); outW.Close() }()
+		var out io.Writer = outW
+		if r.slow != nil {
+			out = slowWriter{outW, r.slow}
+		}
+		go func() { done <- r.ServeStdio(context.Background(), inR, out); outW.Close() }()
 		t.Cleanup(func() {
 			inW.Close()
 			if err := <-done; err != nil {

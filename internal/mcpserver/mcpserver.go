@@ -1,9 +1,10 @@
-// Package mcpserver is the only door to the MCP SDK: it serves a set of tools
-// over stdio, streamable HTTP and the older SSE transport, in every protocol
-// version the SDK has, and turns each request into one tool call with a caller.
+// Package mcpserver is the only door to the MCP SDK: it serves a set of tools,
+// and a library of resources and prompts, over stdio, streamable HTTP and the
+// older SSE transport, in every protocol version the SDK has, and turns each
+// request into one call with a caller.
 //
 //	stdin ─ lines ─▶ link ─┐
-//	GET /sse, POST ─▶ link ─┼─▶ SDK ─▶ receive ─▶ tool.Set.Call
+//	GET /sse, POST ─▶ link ─┼─▶ SDK ─▶ receive ─▶ tool.Set.Call, tool.Library.Read
 //	POST /mcp ─▶ guard ─▶ SDK's HTTP handlers ─┘   (cancellation, caller, names)
 //
 // Everything a client sends is checked before the SDK sees it, so that nothing
@@ -12,7 +13,8 @@
 // waited for briefly and then left behind.
 //
 // A Server is safe for concurrent use. Each session has one goroutine of its
-// own, which ends with it; New starts none. What a call does, whether it is
+// own, and one more when it subscribes to resources, which end with it; New
+// starts none. What a call does, whether it is
 // allowed and how it is recorded is left to the tools.
 package mcpserver
 
@@ -43,10 +45,11 @@ type Options struct {
 	Name         string
 	Title        string
 	Version      string
-	Instructions string       // what every client is told at the beginning
-	Tools        *tool.Set    // may be changed by SetTools
-	Logger       *slog.Logger // nil: silent
-	Bus          *event.Bus   // hears of sessions; may be nil
+	Instructions string        // what every client is told at the beginning
+	Tools        *tool.Set     // may be changed by SetTools
+	Library      *tool.Library // may be changed by SetLibrary; nil: no resources and prompts, ever
+	Logger       *slog.Logger  // nil: silent
+	Bus          *event.Bus    // hears of sessions, tells of changed resources; may be nil
 
 	Health  func() health.Report // for GET /health; nil: healthy, nothing more
 	Metrics http.Handler         // for GET /metrics; nil: there is none
@@ -102,8 +105,9 @@ type Server struct {
 	stopGrace, eofGrace, headerDelay, beat, bodyPatience time.Duration // as the constants; tests shorten them
 	maxSessions                                          int           // the same
 
-	changing sync.Mutex // held while the tools change
+	changing sync.Mutex // held while the tools or the library change
 	tools    atomic.Pointer[offer]
+	shelf    atomic.Pointer[shelf]
 
 	mu    sync.Mutex
 	open  map[*session]struct{} // guarded by mu; every session that has begun and not ended
@@ -125,6 +129,9 @@ func New(opts Options) (*Server, error) {
 	}
 	if opts.MaxMessageBytes == 0 {
 		opts.MaxMessageBytes = DefaultMaxMessageBytes
+	}
+	if opts.Bus == nil {
+		opts.Bus = new(event.Bus)
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -158,9 +165,17 @@ func New(opts Options) (*Server, error) {
 			c.TTLMs, c.CacheScope = 0, "private"
 		},
 	}
+	if opts.Library != nil { // also while it is empty: it may change
+		so.Capabilities.Resources = &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true}
+		so.Capabilities.Prompts = &mcp.PromptCapabilities{ListChanged: true}
+		so.CompletionHandler = s.complete
+		so.SubscribeHandler = s.subscribing
+		so.UnsubscribeHandler = func(context.Context, *mcp.UnsubscribeRequest) error { return nil }
+	}
 	fixtureOptions(so)
 	s.mcp = mcp.NewServer(impl, so)
 	s.mcp.AddReceivingMiddleware(s.receive)
+	s.mcp.AddSendingMiddleware(s.send)
 	addFixtures(s.mcp)
 
 	one := func(*http.Request) *mcp.Server { return s.mcp }
@@ -174,6 +189,9 @@ func New(opts Options) (*Server, error) {
 		Stateless: true, PropagateRequestCancellation: true,
 	})
 	s.SetTools(opts.Tools)
+	if opts.Library != nil {
+		s.SetLibrary(opts.Library)
+	}
 	return s, nil
 }
 

@@ -102,6 +102,7 @@ type session struct {
 	roots    []string
 	hasRoots bool
 	silent   time.Time // when the client did not answer the question for its roots
+	updates  *subscriber
 }
 
 type sessionKey struct{}
@@ -183,6 +184,13 @@ func (sess *session) finish(cause error) {
 	go func() {
 		defer close(closed)
 		_ = sess.sdk.Close() // waits for handlers; the error is that of a connection we are done with
+		sess.mu.Lock()
+		updates := sess.updates
+		sess.mu.Unlock()
+		if updates != nil {
+			updates.stop()
+			<-updates.done
+		}
 	}()
 	t := time.NewTimer(s.stopGrace / 4) // enough for all but who had stopGrace already
 	defer t.Stop()
@@ -382,8 +390,14 @@ func (sess *session) allows(set *tool.Set, t *tool.Tool) bool {
 	if b.ReadOnly && t.Effect.Changes() {
 		return false
 	}
-	if b.Toolsets != nil && !slices.Contains(b.Toolsets, t.Toolset) && !slices.Contains(b.Toolsets, "all") {
+	if !sess.allowsToolset(t.Toolset) {
 		return false
 	}
 	return !slices.ContainsFunc(b.Exclude, func(name string) bool { return set.Lookup(name) == t })
+}
+
+// allowsToolset reports whether the session's own limits let a toolset through.
+func (sess *session) allowsToolset(name string) bool {
+	on := sess.base.Toolsets
+	return on == nil || slices.Contains(on, name) || slices.Contains(on, "all")
 }

@@ -294,6 +294,28 @@ func TestProgressArrivesInOrderAndBeforeTheAnswer(t *testing.T) {
 	p.wantAlive()
 }
 
+func TestProgressWithoutAnEndGrows(t *testing.T) {
+	r := newRig(t)
+	p := r.stdio(t, t.Context())
+	p.initialize()
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"steps","arguments":{"n":8,"text":"no end in sight"},"_meta":{"progressToken":7}}}`)
+	last, n := -1.0, 0
+	for m := p.next(); m.Method != ""; m = p.next() {
+		var step struct{ Progress, Total float64 }
+		if err := json.Unmarshal(m.Params, &step); err != nil {
+			t.Fatal(err)
+		}
+		if step.Progress <= last || step.Total != 0 {
+			t.Errorf("progress %v of %v after %v", step.Progress, step.Total, last)
+		}
+		last = step.Progress
+		n++
+	}
+	if n < 2 || last != 7 {
+		t.Errorf("%d notices up to %v, want some up to 7", n, last)
+	}
+}
+
 func TestPersonAndRootsAreAsked(t *testing.T) {
 	for _, e := range eras {
 		t.Run(e.String(), func(t *testing.T) {
