@@ -33,6 +33,9 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/metrics"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/search"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/shell"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/job"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/sandbox"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/watch"
 )
@@ -68,6 +71,8 @@ type App struct {
 	Projects *project.Registry
 	Files    *files.Engine
 	Search   *search.Engine
+	Shell    *shell.Engine
+	Jobs     *job.Registry
 	History  *history.Store
 	Server   *mcpserver.Server
 	Logger   *slog.Logger
@@ -87,6 +92,9 @@ type App struct {
 	address     atomic.Pointer[string] // of the HTTP listener, once there is one
 	on          atomic.Pointer[tool.Set]
 	scopes      *scopes
+	commands    commands
+	changed     changeLog
+	dirs        fsys.Dirs
 	historyFile string
 	trees       sync.Map // root → *watch.Tree, of the projects that are watched
 }
@@ -97,7 +105,7 @@ func Load(o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{opts: o, start: time.Now(), trust: project.NewTrust(filepath.Join(dirs.Config, TrustFile))}
+	a := &App{opts: o, dirs: dirs, start: time.Now(), trust: project.NewTrust(filepath.Join(dirs.Config, TrustFile))}
 	projects := project.Options{TrustLaunched: o.TrustProject, Bus: &a.bus, Trust: a.trust}
 	if o.Root != "" {
 		if projects.Root, err = fsys.ResolveDir(o.Root); err != nil {
@@ -142,9 +150,11 @@ func Load(o Options) (*App, error) {
 	})
 	a.audit, a.aliasAudit = newAudit(a, dirs, current)
 	a.Search = search.New(search.Options{Scope: a.searchScope, Logger: a.Logger})
+	a.Jobs = newJobs(a, dirs, current)
+	a.Shell = shell.New(shell.Options{Jobs: a.Jobs, Scope: a.commandScope, Changes: a.changes, Mark: fsys.Process(), Logger: a.Logger})
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sessions: func() int { return a.Server.Sessions() }})
 	a.all, err = tool.NewSet(
-		catalog.All(catalog.Engines{Projects: a.Projects, Files: a.Files, Search: a.Search, Health: a.Health}),
+		catalog.All(catalog.Engines{Projects: a.Projects, Files: a.Files, Search: a.Search, Shell: a.Shell, Shells: shellNames(current), Health: a.Health}),
 		tool.SetOptions{Observers: []tool.Observer{a.metrics, a.audit, a.aliasAudit}, Logger: a.Logger})
 	if err != nil {
 		return nil, err
@@ -162,7 +172,7 @@ func Load(o Options) (*App, error) {
 		Health: a.Health, Metrics: a.metrics.Handler(),
 		SessionTimeout: seconds(current.Daemon.SessionTimeoutSeconds),
 		Token:          a.token, SameUser: true, AllowedHosts: hostNames(current.Daemon.Host),
-		SessionEnded: a.Projects.SessionEnded,
+		SessionEnded: a.sessionEnded,
 	})
 	if err != nil {
 		return nil, err
@@ -207,6 +217,9 @@ func (a *App) verify(_, next *config.Snapshot) error {
 	if _, err := scopeOf(next.Config); err != nil {
 		return err
 	}
+	if _, err := rulesOf(next.Config); err != nil {
+		return err
+	}
 	_, err := readToken(next.Config)
 	return err
 }
@@ -216,6 +229,7 @@ func (a *App) commit(_, next *config.Snapshot) {
 	if next.Root() != "" {
 		return // a project's own settings change nothing of the process
 	}
+	a.Jobs.SetLimits(jobLimits(next.Config))
 	a.logs.setLevel(next.Config.Daemon.LogLevel)
 	a.bus.Publish(event.Event{Kind: event.ConfigReloaded})
 	a.Logger.Info("settings reloaded")
@@ -267,6 +281,7 @@ func (a *App) Health() health.Report {
 	r.Findings = append(r.Findings, a.audit.Findings()...)
 	r.Findings = append(r.Findings, a.aliasAudit.Findings()...)
 	r.Findings = append(r.Findings, a.watchFindings()...)
+	a.reportSandbox(&r)
 	r.Findings = append(r.Findings, a.restartFindings()...)
 	if addr := a.address.Load(); addr != nil {
 		r.PortListening, r.Address = true, *addr
@@ -313,6 +328,9 @@ func (a *App) run(ctx context.Context, surface func(context.Context) error) erro
 	if err := a.History.Open(ctx); err != nil {
 		return fmt.Errorf("open history: %w", err)
 	}
+	if err := sandbox.Mark(); err != nil {
+		a.Logger.Warn("commands are known by their environment alone", "err", err)
+	}
 	below, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var parts sync.WaitGroup
 	start := func(name string, run func(context.Context) error) {
@@ -329,6 +347,7 @@ func (a *App) run(ctx context.Context, surface func(context.Context) error) erro
 	start("alias audit", a.aliasAudit.Run)
 	start("revalidation", a.revalidate)
 	start("projects", a.care)
+	start("jobs", a.Jobs.Run)
 	if _, err := a.scope(ctx); err == nil {
 		a.Logger.Debug("project opened at start")
 	}
@@ -337,6 +356,18 @@ func (a *App) run(ctx context.Context, surface func(context.Context) error) erro
 	parts.Wait()
 	return err
 }
+
+// sessionEnded forgets a session, and ends the commands that belong to it.
+func (a *App) sessionEnded(session string) {
+	a.Projects.SessionEnded(session)
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	a.Jobs.EndSession(ctx, session)
+}
+
+// endTime bounds the wait for commands whose session is over; ending them goes on
+// after it.
+const endTime = 6 * time.Second
 
 // watchTrust asks again whom to trust when the list of trusted projects changes.
 func (a *App) watchTrust(ctx context.Context) error {

@@ -211,6 +211,7 @@ func skipGit(rel string, _ bool) bool { return path.Base(rel) == ".git" }
 
 func (a *App) watchTree(ctx context.Context, root string, tree *watch.Tree) {
 	err := tree.Run(ctx, func(changes []watch.Change) {
+		a.changed.note(root, changes)
 		a.scopes.mu.Lock()
 		s := a.scopes.byRoot[root]
 		a.scopes.mu.Unlock()

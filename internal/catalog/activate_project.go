@@ -46,7 +46,7 @@ type Limits struct {
 func ActivateProject(projects *project.Registry) *tool.Tool {
 	return tool.New(tool.Spec{
 		Name: "crud_activate_project", Title: "Activate a project", Toolset: Project,
-		Doc:    "Choose the project directory this session works in. Relative paths of the other tools start there. Returns root, id, effective limits and the directories within reach. Needed once, when a call answers NO_PROJECT_ACTIVATED or to change projects.",
+		Doc:    "Choose the project directory this session works in, from which relative paths start. Needed when a call answers NO_PROJECT_ACTIVATED, or to change projects.",
 		Effect: tool.ReadOnly | tool.Idempotent,
 		Codes:  []fault.Code{fault.PathOutsideBase, fault.DirNotFound, fault.AccessDenied, fault.NoProjectActivated},
 		Examples: []tool.Example{

@@ -10,6 +10,7 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/search"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/shell"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -18,18 +19,30 @@ type Engines struct {
 	Projects *project.Registry
 	Files    *files.Engine
 	Search   *search.Engine
+	Shell    *shell.Engine
+	Shells   Shells
 	Health   func() health.Report
+}
+
+// Shells names the shells that run commands, since a tool's text must say which
+// language to write.
+type Shells struct {
+	Posix string // of async_exec and exec
+	Shell string // of shell
 }
 
 // The toolsets.
 const (
 	Files   = "files"
 	Search  = "search"
+	Exec    = "exec"
 	Project = "project"
+	Shell   = "shell"
+	Command = "command"
 )
 
 // DefaultToolsets are on unless the settings say otherwise.
-func DefaultToolsets() []string { return []string{Files, Search, Project} }
+func DefaultToolsets() []string { return []string{Files, Search, Exec, Project} }
 
 // All returns every tool in listing order.
 func All(e Engines) []*tool.Tool {
@@ -48,10 +61,17 @@ func All(e Engines) []*tool.Tool {
 		Mkdir(e.Files),
 		Copy(e.Files),
 		SearchContents(e.Search),
+		RunExec(e.Shell, e.Shells.Posix),
+		Wait(e.Shell),
 		ActivateProject(e.Projects),
 		GetConfig(e.Projects),
 		UpdateConfig(e.Projects),
 		Health(e.Health),
+		RunShell(e.Shell, e.Shells.Shell),
+		ShellJobStatus(e.Shell),
+		ShellJobs(e.Shell),
+		ShellJobCancel(e.Shell),
+		RunCommand(e.Shell, e.Shells.Posix),
 	}, extra()...)
 }
 
@@ -60,7 +80,7 @@ func All(e Engines) []*tool.Tool {
 const Instructions = `async-crud-mcp stands between you and the project's files, so that agents working side by side do not overwrite each other. Use its tools for every read and change of files.
 
 - A call answers NO_PROJECT_ACTIVATED: call crud_activate_project with the project's absolute path.
-- Read with async_read and keep the hash; change with async_update and that expected_hash. Create with async_write. Several files: the batch tools. Find text with async_search.
+- Read with async_read and keep the hash; change with async_update and that expected_hash. Create with async_write. Several files: the batch tools.
 - status "contention": others changed the file and nothing was written. Read diff and patch_verdicts, adjust, send again with current_hash; or set on_contention: "merge".
 - status "error": message says what is wrong, details.next what to do.
 - crud_get_config shows the limits in force; crud_update_config can only tighten them, unless a person confirms. health shows how the server is.`

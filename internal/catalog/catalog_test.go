@@ -20,8 +20,12 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/history"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/policy"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/search"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/shell"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/job"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/sandbox"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -72,7 +76,7 @@ func (w *world) scope(ctx context.Context) (*files.Scope, error) {
 	}, nil
 }
 
-// searchScope is the same for searching.
+// searchScope is that project for searches.
 func (w *world) searchScope(ctx context.Context) (*search.Scope, error) {
 	s, err := w.scope(ctx)
 	if err != nil {
@@ -85,8 +89,41 @@ func (w *world) searchScope(ctx context.Context) (*search.Scope, error) {
 	c := a.Settings().Config.Search
 	return &search.Scope{
 		Root: s.Root, Bases: s.Bases, Rules: s.Rules, Content: s.Content, Redacts: s.Redacts,
-		Limits: search.Limits{Disabled: !c.Enabled, MaxResults: c.MaxResults, MaxFileSize: c.MaxFileSizeBytes, Timeout: 30 * time.Second, RespectIgnore: c.RespectGitignore},
+		Limits: search.Limits{
+			Disabled: !c.Enabled, MaxResults: c.MaxResults, MaxFileSize: c.MaxFileSizeBytes, MaxBytes: c.MaxResultBytes,
+			Timeout: time.Minute, RespectIgnore: c.RespectGitignore,
+		},
 	}, nil
+}
+
+// shellScope is that project for commands, without a sandbox.
+func (w *world) shellScope(ctx context.Context) (*shell.Scope, error) {
+	a, err := w.projects.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := a.Settings().Config.Shell
+	rules := policy.Options{Mode: policy.Mode(c.DenyPatternsMode)}
+	for _, p := range c.DenyPatterns {
+		rules.Rules = append(rules.Rules, policy.Rule{Name: p.Name, Pattern: p.Pattern, Reason: p.Reason})
+	}
+	set, err := policy.New(rules)
+	if err != nil {
+		return nil, err
+	}
+	box, err := sandbox.New(sandbox.Options{Mode: sandbox.Off, System: new(sandbox.System)})
+	if err != nil {
+		return nil, err
+	}
+	s := &shell.Scope{
+		Project: a.ID, Root: a.Root, Enabled: c.Enabled, Rules: set, Sandbox: box, Environ: []string{"PATH=" + os.Getenv("PATH"), "CLAUDECODE=1"},
+		Strip: c.EnvStrip, Confined: true, Shell: c.Shell, MaxCommand: c.MaxCommandLength,
+		Timeout: time.Minute, MaxTimeout: 10 * time.Minute, ShellTimeout: time.Minute,
+	}
+	if c.CwdOverride != nil {
+		s.CwdOverride = *c.CwdOverride
+	}
+	return s, nil
 }
 
 func newWorld(t *testing.T) *world {
@@ -129,10 +166,17 @@ func (w *world) start(flags ...string) {
 	w.projects = project.New(opts)
 	w.history = history.New(history.Options{})
 	w.files = files.New(files.Options{Locks: files.LocalLocks(), History: w.history, Scope: w.scope, JournalDir: filepath.Join(w.home, "journal")})
+	jobs := job.New(job.Options{})
+	w.t.Cleanup(func() { jobs.Stop(context.Background()) })
 	var err error
-	w.set, err = tool.NewSet(catalog.All(catalog.Engines{Projects: w.projects, Files: w.files, Search: search.New(search.Options{Scope: w.searchScope, CountFor: time.Hour}), Health: func() health.Report {
-		return health.Report{Status: health.Healthy, Version: "0.0.0", Mode: "test"}
-	}}), tool.SetOptions{})
+	w.set, err = tool.NewSet(catalog.All(catalog.Engines{
+		Projects: w.projects, Files: w.files,
+		Search: search.New(search.Options{Scope: w.searchScope}),
+		Shell:  shell.New(shell.Options{Jobs: jobs, Scope: w.shellScope}), Shells: catalog.Shells{Posix: "bash", Shell: "nu"},
+		Health: func() health.Report {
+			return health.Report{Status: health.Healthy, Version: "0.0.0", Mode: "test"}
+		},
+	}), tool.SetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -208,7 +252,7 @@ func resolve(t *testing.T, one *tool.Tool) *jsonschema.Resolved {
 
 func TestEveryExampleRuns(t *testing.T) {
 	w := newWorld(t)
-	w.start("--root")
+	w.start("--root", "shell.enabled=true")
 	w.write(filepath.Join(w.root, "hello.txt"), []byte("hello\n"))
 	w.write(filepath.Join(w.root, "old.txt"), []byte("old\n"))
 	for _, one := range w.set.Tools() {

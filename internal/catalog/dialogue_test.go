@@ -34,7 +34,8 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // In calls $HASH is the hash in the first answer, $NOW that of a.py at the moment.
 // In calls and answers $ROOT is the project, $HOME the user's directory, $ID
 // the project's id; in answers $TIME stands for any timestamp and
-// $OTHER_ID for the id of any other project.
+// $OTHER_ID for the id of any other project. $JOB is the job started last, and
+// what took time has taken 0.
 func TestDialogues(t *testing.T) {
 	files, err := filepath.Glob("testdata/dialogues/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -62,6 +63,7 @@ func runDialogue(t *testing.T, file string) {
 	var out []txtar.File
 	var answer string // to the call before
 	first := ""       // hash in the first answer that has one
+	job := ""         // started last
 	for _, f := range archive.Files {
 		n, name, ok := strings.Cut(f.Name, " ")
 		switch {
@@ -71,9 +73,12 @@ func runDialogue(t *testing.T, file string) {
 			}
 			f.Data = []byte(answer)
 		case ok:
-			args := strings.NewReplacer("$HASH", first, "$NOW", w.hash("a.py")).Replace(w.expand(string(f.Data)))
+			args := strings.NewReplacer("$HASH", first, "$NOW", w.hash("a.py"), "$JOB", job).Replace(w.expand(string(f.Data)))
 			res := w.call(name, args)
 			answer = w.normalise(res.Body)
+			if id := anyJob.FindString(string(res.Body)); id != "" {
+				job = id
+			}
 			if m := anyHash.FindStringSubmatch(answer); m != nil && first == "" {
 				first = m[1]
 			}
@@ -109,6 +114,12 @@ var timestamp = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`)
 // otherID is the id of a project that is not $ROOT.
 var otherID = regexp.MustCompile(`"p[0-9a-f]{12}"`)
 
+// anyJob is the id of a job, took the time that something needed.
+var (
+	anyJob = regexp.MustCompile(`job_[0-9a-z]{26}`)
+	took   = regexp.MustCompile(`"(duration_ms|duration_secs|waited_seconds|started_at_unix)": [0-9.e+-]+`)
+)
+
 var anyHash = regexp.MustCompile(`"hash": "(sha256:[0-9a-f]{64})"`)
 
 // hash returns the hash of a project file as it is now, or "".
@@ -130,6 +141,7 @@ func (w *world) normalise(body json.RawMessage) string {
 	for _, r := range w.names() {
 		text = strings.ReplaceAll(text, r.value, r.name)
 	}
+	text = took.ReplaceAllString(anyJob.ReplaceAllString(text, "$$JOB"), `"$1": 0`)
 	return otherID.ReplaceAllString(text, `"$$OTHER_ID"`) + "\n"
 }
 

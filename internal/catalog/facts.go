@@ -182,3 +182,79 @@ func (in UpdateConfigIn) Tell(f *tool.Facts) {
 
 // Tell implements tool.Teller.
 func (o UpdateConfigOut) Tell(f *tool.Facts) { f.Path, f.Root = o.File, o.Root }
+
+// Tell implements tool.Teller.
+func (in ExecIn) Tell(f *tool.Facts) {
+	f.Command, f.Cwd, f.Env = in.Command, in.Cwd, slices.Sorted(maps.Keys(in.Env))
+}
+
+// Tell implements tool.Teller.
+func (o ExecOut) Tell(f *tool.Facts) {
+	f.Rule, f.Shell = o.Pattern, o.Shell
+	if o.TaskID != "" {
+		f.Jobs = []string{o.TaskID}
+	}
+	o.RanOut.tell(f)
+}
+
+func (o *RanOut) tell(f *tool.Facts) {
+	if o != nil {
+		f.ExitCode, f.OutputBytes = o.ExitCode, size(len(o.Stdout)+len(o.Stderr))
+	}
+}
+
+// Tell implements tool.Teller.
+func (in WaitIn) Tell(f *tool.Facts) { f.Jobs = in.TaskID }
+
+// Tell implements tool.Teller.
+func (o WaitOut) Tell(f *tool.Facts) {
+	if o.TaskResult != nil {
+		o.TaskResult.tell(f)
+	}
+}
+
+// Tell implements tool.Teller.
+func (in ShellIn) Tell(f *tool.Facts) { f.Command, f.Cwd = in.Command, in.WorkingDir }
+
+// Tell implements tool.Teller.
+func (o ShellOut) Tell(f *tool.Facts) {
+	f.Shell = o.ShellUsed
+	if o.JobID != "" {
+		f.Jobs = []string{o.JobID}
+	}
+	if ran := o.ShellRanOut; ran != nil {
+		f.ExitCode, f.TimedOut, f.OutputBytes = ran.ExitCode, ran.TimedOut, size(len(ran.Stdout)+len(ran.Stderr))
+	}
+}
+
+// Tell implements tool.Teller.
+func (e ShellError) Tell(f *tool.Facts) {
+	f.Code = e.Error
+	f.Rule, _ = e.Details["matched_pattern"].(string)
+}
+
+// Tell implements tool.Teller.
+func (in JobIn) Tell(f *tool.Facts) { f.Jobs = []string{in.JobID} }
+
+// Tell implements tool.Teller.
+func (o JobOut) Tell(f *tool.Facts) { f.Command, f.ExitCode = o.Command, o.Status.ExitCode }
+
+// Tell implements tool.Teller.
+func (o JobsOut) Tell(f *tool.Facts) {
+	n := len(o.Jobs)
+	f.Entries = &n
+}
+
+// Tell implements tool.Teller.
+func (in CommandIn) Tell(f *tool.Facts) { f.Command, f.Cwd = in.Command, in.WorkDir }
+
+// Tell implements tool.Teller.
+func (o CommandOut) Tell(f *tool.Facts) {
+	f.ExitCode, f.OutputBytes = o.ExitCode, size(len(o.Stdout)+len(o.Stderr))
+}
+
+// Tell implements tool.Teller.
+func (e CommandError) Tell(f *tool.Facts) {
+	f.Code, f.TimedOut, f.OutputBytes = e.Code, e.Timeout, size(len(e.Stdout)+len(e.Stderr))
+	f.Rule, _ = e.Details["matched_pattern"].(string)
+}

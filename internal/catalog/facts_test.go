@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,9 +113,13 @@ func TestNoContentGetsIntoTheRecord(t *testing.T) {
 	}
 }
 
-// kept are the arguments whose text may be in the record: names of things. Any
-// other text a caller sends stays out, and a new argument is decided on here.
-var kept = []string{"path", "old_path", "new_path", "from", "to"}
+// kept are the arguments whose text may be in the record: names of things, and
+// commands, which are redacted. Any other text a caller sends stays out, and a new
+// argument is decided on here.
+var kept = []string{
+	"path", "old_path", "new_path", "from", "to", "command", "cwd", "working_dir", "work_dir", "task_id", "job_id",
+	"env", // its names, not its values, as the test of async_exec shows
+}
 
 func TestNoTextOfAnArgumentGetsIntoTheRecordUnlessItIsAName(t *testing.T) {
 	w := newWorld(t)
@@ -156,9 +161,7 @@ func arguments(fields []schema.Field, in string) map[string]any {
 			item := map[string]any{}
 			for _, sub := range f.Fields {
 				if f.Name == in {
-					for k, v := range arguments([]schema.Field{sub}, sub.Name) {
-						item[k] = v
-					}
+					maps.Copy(item, arguments([]schema.Field{sub}, sub.Name))
 				}
 			}
 			if f.Name == in || f.Required {
@@ -182,9 +185,9 @@ func arguments(fields []schema.Field, in string) map[string]any {
 
 func TestEveryToolTellsWhatItsCallsAreAbout(t *testing.T) {
 	w := newWorld(t)
-	w.start("--root")
+	w.start("--root", "shell.enabled=true")
 	record := w.recorded()
-	silent := []string{"health"} // it is about the server
+	silent := []string{"health", "async_wait"} // of the server, and of time
 	for _, one := range w.set.Tools() {
 		w.write(filepath.Join(w.root, "hello.txt"), []byte("hello\n"))
 		w.write(filepath.Join(w.root, "old.txt"), []byte("old\n"))

@@ -25,6 +25,7 @@ type HealthOut struct {
 	Tools         int              `json:"tools"`
 	ReadOnly      bool             `json:"read_only"`
 	Persistence   string           `json:"persistence"`
+	Sandbox       string           `json:"sandbox,omitempty" jsonschema:"what commands may touch"`
 	Findings      []health.Finding `json:"findings"`
 	Timestamp     string           `json:"timestamp"`
 }
@@ -33,7 +34,7 @@ type HealthOut struct {
 func Health(report func() health.Report) *tool.Tool {
 	return tool.New(tool.Spec{
 		Name: "health", Title: "Server health", Toolset: Project,
-		Doc:      "Show how the server is: version, uptime, sessions, whether it coordinates with other agents, and findings a person should look at, each with its cure.",
+		Doc:      "Show how the server is: version, uptime, sessions, with whom it coordinates, and what a person should look at.",
 		Effect:   tool.ReadOnly | tool.Idempotent,
 		Examples: []tool.Example{{Title: "Ask how the server is", Args: `{}`, Status: tool.OK}},
 	}, func(context.Context, HealthIn) (HealthOut, error) {
@@ -44,7 +45,7 @@ func Health(report func() health.Report) *tool.Tool {
 		return HealthOut{
 			Status: tool.OK, Health: r.Status, Version: r.Version, UptimeSeconds: r.UptimeSeconds,
 			PortListening: r.PortListening, Address: r.Address, Mode: r.Mode, Coordination: r.Coordination,
-			Sessions: r.Sessions, Tools: r.Tools, ReadOnly: r.ReadOnly, Persistence: r.Persistence, Findings: r.Findings, Timestamp: now(),
+			Sessions: r.Sessions, Tools: r.Tools, ReadOnly: r.ReadOnly, Persistence: r.Persistence, Sandbox: r.Sandbox, Findings: r.Findings, Timestamp: now(),
 		}, nil
 	})
 }

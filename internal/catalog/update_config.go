@@ -29,7 +29,7 @@ type UpdateConfigOut struct {
 func UpdateConfig(projects *project.Registry) *tool.Tool {
 	return tool.New(tool.Spec{
 		Name: "crud_update_config", Title: "Tighten settings", Toolset: Project,
-		Doc:    "Set keys in the project's own configuration file, effective at once. It can make limits stricter and set preferences; loosening the policy answers NOT_TRUSTED, or asks the person when the project is trusted.",
+		Doc:    "Set keys in the project's configuration file, effective at once. Loosening the policy answers NOT_TRUSTED, or asks the person when the project is trusted.",
 		Effect: tool.Destructive | tool.Idempotent,
 		Codes: []fault.Code{
 			fault.NoProjectActivated, fault.PathOutsideBase, fault.DirNotFound, fault.AccessDenied,

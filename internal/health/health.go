@@ -21,6 +21,7 @@ type Report struct {
 	Tools         int       `json:"tools" jsonschema:"tools on offer"`
 	ReadOnly      bool      `json:"read_only"`
 	Persistence   string    `json:"persistence" jsonschema:"enabled or disabled"`
+	Sandbox       string    `json:"sandbox,omitempty" jsonschema:"what commands may touch, where they may run at all"`
 	Findings      []Finding `json:"findings,omitempty" jsonschema:"what a person should look at"`
 }
 

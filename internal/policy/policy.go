@@ -288,6 +288,6 @@ func Blocked(text string) Decision {
 func blockedBy(b string, at Span) Decision {
 	return Decision{
 		Denied: true, Rule: b, Span: at, Level: LevelRegex,
-		Reason: fmt.Sprintf("command blocked: contains '%s'; remove project files with async_delete", b), Use: "async_delete",
+		Reason: fmt.Sprintf("contains '%s'; remove project files with async_delete", b), Use: "async_delete",
 	}
 }

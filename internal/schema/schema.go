@@ -120,7 +120,8 @@ type value struct {
 	elem                 *value  // slice, array, map, pointer
 }
 
-// Typed is implemented by types that write themselves and say as what.
+// Typed is implemented by types that write themselves, and read themselves if
+// they are part of an input, and say as what.
 type Typed interface {
 	JSONTypes() []string // such as "string", "null"
 }

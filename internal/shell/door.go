@@ -1,0 +1,71 @@
+package shell
+
+import (
+	"time"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/policy"
+)
+
+// Door is a way in which clients ask for commands. Doors differ in defaults and
+// in how they answer; the engine behind them is one.
+type Door uint8
+
+// The doors.
+const (
+	Exec    Door = iota // async_exec
+	Shell               // shell
+	Command             // exec
+)
+
+// commandTimeout is the default of the exec tool.
+const commandTimeout = 300 * time.Second
+
+// timeout settles how long a command may take; 0 is for ever. clamped says that
+// the caller asked for more than may be.
+func (r Request) timeout(scope *Scope) (limit time.Duration, clamped bool) {
+	if r.Timeout != nil {
+		limit = max(*r.Timeout, 100*time.Millisecond)
+		return min(limit, scope.MaxTimeout), limit > scope.MaxTimeout
+	}
+	switch r.Door {
+	case Shell:
+		return min(scope.ShellTimeout, scope.MaxTimeout), false
+	case Command:
+		return min(commandTimeout, scope.MaxTimeout), false
+	}
+	if r.Background {
+		return 0, false
+	}
+	return scope.Timeout, false
+}
+
+// wait settles after which time a foreground command is handed over; 0: never.
+func (r Request) wait(scope *Scope) time.Duration {
+	if r.Door != Exec {
+		return 0
+	}
+	if r.Wait != nil {
+		return *r.Wait
+	}
+	return scope.Foreground
+}
+
+// dirCodes are the codes for a working directory outside, and for a missing one.
+func (d Door) dirCodes() (outside, missing fault.Code) {
+	if d == Shell {
+		return fault.WorkingDirEscape, fault.WorkingDirNotFound
+	}
+	return fault.PathOutsideBase, fault.DirNotFound
+}
+
+// judge asks the rules about a command. The shell door has some that no setting
+// takes away.
+func (d Door) judge(rules *policy.Set, command string, dialect policy.Dialect) policy.Decision {
+	if d == Shell {
+		if blocked := policy.Blocked(command); blocked.Denied {
+			return blocked
+		}
+	}
+	return rules.Script(command, dialect)
+}
