@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -173,7 +174,7 @@ func (s *Server) callTool(ctx context.Context, sess *session, p *post, req *mcp.
 	if err != nil || call.result.Body == nil {
 		return res, err
 	}
-	out := &toolResult{body: call.result.Body, isError: call.result.IsError}
+	out := &toolResult{body: call.result.Body, isError: call.result.IsError, link: sess.link}
 	if a.modern {
 		out.Meta, out.meta = s.info, s.infoRaw
 	}
@@ -266,24 +267,32 @@ type toolResult struct {
 	body    json.RawMessage
 	isError bool
 	meta    json.RawMessage // the SDK's _meta of the modern era, rendered; nil: an older client
+	link    *link           // writes the result itself; nil: the SDK does
 }
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON implements json.Marshaler. The SDK reads whatever comes from here
+// once more from end to end, which takes longer than everything else about a
+// large result, so where the connection is ours it gets a ticket to carry.
 func (r *toolResult) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 0, 2*len(r.body)+len(r.body)/8+len(r.meta)+128)
+	if r.link != nil {
+		return r.link.ticket(r), nil
+	}
+	return r.append(make([]byte, 0, r.size())), nil
+}
+
+// size is about how many bytes append will add.
+func (r *toolResult) size() int { return 2*len(r.body) + len(r.body)/8 + len(r.meta) + 128 }
+
+func (r *toolResult) append(b []byte) []byte {
 	b = append(b, `{"content":[{"type":"text","text":`...)
 	b = appendString(b, r.body)
 	b = append(b, `}],"structuredContent":`...)
 	b = append(b, r.body...)
 	b = append(b, `,"isError":`...)
-	if r.isError {
-		b = append(b, "true"...)
-	} else {
-		b = append(b, "false"...)
-	}
+	b = strconv.AppendBool(b, r.isError)
 	if r.meta != nil {
 		b = append(b, `,"resultType":"complete","_meta":`...)
 		b = append(b, r.meta...)
 	}
-	return append(b, '}'), nil
+	return append(b, '}')
 }

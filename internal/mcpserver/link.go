@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +32,9 @@ type link struct {
 	mu    sync.Mutex
 	ready bool                  // guarded by mu; a message that opens the protocol has come
 	calls map[jsonrpc.ID]*batch // guarded by mu; calls without an answer, with their batch or nil
+
+	tickets uint64                 // guarded by mu; given out
+	later   map[uint64]*toolResult // guarded by mu; results the SDK has a ticket for
 }
 
 // batch gathers the answers to calls that came in one JSON array.
@@ -50,10 +54,13 @@ const (
 )
 
 func newLink(sess *session, newest string, send func([]byte) error) *link {
-	return &link{
+	l := &link{
 		sess: sess, newest: newest, send: send,
 		in: make(chan jsonrpc.Message), seats: make(chan struct{}, maxCalls), closed: make(chan struct{}), calls: make(map[jsonrpc.ID]*batch),
+		later: make(map[uint64]*toolResult),
 	}
+	sess.link = l
+	return l
 }
 
 // Connect makes link its own mcp.Transport.
@@ -302,11 +309,20 @@ func (l *link) reply(r *refusal) {
 func (l *link) encodeResponse(res *jsonrpc.Response) []byte {
 	if res.Error == nil {
 		id := encodeID(res.ID)
-		b := make([]byte, 0, len(res.Result)+len(id)+40)
+		r := l.redeem(res.Result)
+		size := len(res.Result)
+		if r != nil {
+			size = r.size()
+		}
+		b := make([]byte, 0, size+len(id)+40)
 		b = append(b, `{"jsonrpc":"2.0","id":`...)
 		b = append(b, id...)
 		b = append(b, `,"result":`...)
-		b = append(b, res.Result...)
+		if r != nil {
+			b = r.append(b)
+		} else {
+			b = append(b, res.Result...)
+		}
 		return append(b, '}')
 	}
 	r := refusal{id: res.ID, code: jsonrpc.CodeInternalError}
@@ -320,6 +336,36 @@ func (l *link) encodeResponse(res *jsonrpc.Response) []byte {
 		r.code = jsonrpc.CodeInvalidRequest
 	}
 	return r.encode()
+}
+
+// Tickets begin with what no result of the SDK's is.
+const ticketPrefix = `{"ticket":`
+
+// ticket returns what the SDK carries in the place of r. One that it never brings
+// back is forgotten with the link.
+func (l *link) ticket(r *toolResult) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tickets++
+	l.later[l.tickets] = r
+	return append(strconv.AppendUint([]byte(ticketPrefix), l.tickets, 10), '}')
+}
+
+// redeem returns the result that a ticket stands for; nil for anything else.
+func (l *link) redeem(result []byte) *toolResult {
+	number, ok := bytes.CutPrefix(result, []byte(ticketPrefix))
+	if !ok {
+		return nil
+	}
+	n, err := strconv.ParseUint(string(bytes.TrimSuffix(number, []byte("}"))), 10, 64)
+	if err != nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.later[n]
+	delete(l.later, n)
+	return r
 }
 
 // clip shortens s to about n bytes, at a character.

@@ -84,6 +84,7 @@ type session struct {
 	ctx       context.Context //nolint:containedctx // ends with the session; its cause says why
 	cancel    context.CancelCauseFunc
 	done      chan struct{} // closed when the session has ended entirely
+	link      *link         // of a client that stays connected; nil: a streamable one
 
 	mu       sync.Mutex
 	sdk      *mcp.ServerSession
