@@ -162,37 +162,18 @@ func (g *gap) add(t time.Time) {
 	g.last = t
 }
 
-// take returns what waits to be written, in lines, and makes room. It reports
-// false when nothing waits.
-func (l *Log) take() ([]byte, bool) {
+// take returns what waits to be written, and makes room: spare becomes the place
+// for what comes next.
+func (l *Log) take(spare []Record) ([]Record, gap) {
 	l.mu.Lock()
-	n := min(len(l.pending), maxBatch)
-	if n == 0 && l.lost.count == 0 {
-		l.mu.Unlock()
-		return nil, false
+	defer l.mu.Unlock()
+	taken, lost := l.pending, l.lost
+	if len(taken) > 0 || lost.count > 0 {
+		l.pending, l.lost = spare, gap{}
+		close(l.room)
+		l.room = make(chan struct{})
 	}
-	batch := append([]Record(nil), l.pending[:n]...)
-	l.pending = append(l.pending[:0], l.pending[n:]...)
-	lost := l.lost
-	if len(l.pending) == 0 {
-		l.lost = gap{}
-	} else {
-		lost = gap{} // it comes behind those that were before it
-	}
-	close(l.room)
-	l.room = make(chan struct{})
-	l.mu.Unlock()
-
-	var lines []byte
-	for i := range batch {
-		batch[i].redact()
-		lines = l.append(lines, l.opts.Line(&batch[i]))
-	}
-	if lost.count > 0 {
-		lines = l.append(lines, &Record{Time: lost.last, Event: EventGap, Lost: lost.count, Since: &lost.first})
-		l.opts.Logger.Warn("calls are missing from the audit record", "calls", lost.count)
-	}
-	return lines, true
+	return taken, lost
 }
 
 func (l *Log) append(lines []byte, line any) []byte {
@@ -211,11 +192,12 @@ func (l *Log) append(lines []byte, line any) []byte {
 // again afterwards, with a context that has ended to write what came late.
 func (l *Log) Run(ctx context.Context) error {
 	defer l.file.close()
-	var unwritten []byte
+	var all, rest []Record // what was taken, and what of it is still to be written
+	var lost gap           // behind those
+	var lines []byte
 	for {
-		if len(unwritten) == 0 {
-			var some bool
-			if unwritten, some = l.take(); !some {
+		if len(rest) == 0 && lost.count == 0 {
+			if rest, lost = l.take(all[:0]); len(rest) == 0 && lost.count == 0 {
 				select {
 				case <-l.wake:
 					continue
@@ -226,19 +208,21 @@ func (l *Log) Run(ctx context.Context) error {
 					continue
 				}
 			}
-			if len(unwritten) == 0 {
-				continue // records without a line
-			}
+			all = rest
 		}
-		err := l.file.append(unwritten)
-		l.report(err)
-		if err == nil {
-			unwritten = nil
-			continue
+		n := min(len(rest), maxBatch)
+		lines = lines[:0]
+		for i := range rest[:n] {
+			rest[i].redact()
+			lines = l.append(lines, l.opts.Line(&rest[i]))
 		}
-		select {
-		case <-time.After(retry):
-		case <-ctx.Done():
+		clear(rest[:n])
+		if rest = rest[n:]; len(rest) == 0 && lost.count > 0 {
+			lines = l.append(lines, &Record{Time: lost.last, Event: EventGap, Lost: lost.count, Since: &lost.first})
+			l.opts.Logger.Warn("calls are missing from the audit record", "calls", lost.count)
+			lost = gap{}
+		}
+		if err := l.write(ctx, lines); err != nil {
 			return fmt.Errorf("the last calls could not be recorded: %w", err)
 		}
 	}
@@ -248,6 +232,23 @@ func (l *Log) empty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.pending) == 0 && l.lost.count == 0
+}
+
+// write adds lines to the file, and tries again until it could or ctx ends.
+func (l *Log) write(ctx context.Context, lines []byte) error {
+	for len(lines) > 0 {
+		err := l.file.append(lines)
+		l.report(err)
+		if err == nil {
+			break
+		}
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+			return err
+		}
+	}
+	return nil
 }
 
 // report keeps why the file cannot be written, and logs when that changes.
@@ -271,13 +272,13 @@ func (l *Log) Findings() []health.Finding {
 	if l.broken == nil {
 		return nil
 	}
-	detail := fmt.Sprintf("calls are not recorded: %v", l.broken)
+	detail := fmt.Sprintf("calls are not recorded in %s: %v", l.opts.File, l.broken)
 	if l.lost.count > 0 {
 		detail += fmt.Sprintf("; %d are lost so far", l.lost.count)
 	}
 	return []health.Finding{{
 		Part: "audit", Detail: detail,
-		Cure: "make the file writable, or name another with audit.file; calls go on meanwhile",
+		Cure: "make it writable, or name another file in the settings; calls go on meanwhile",
 	}}
 }
 

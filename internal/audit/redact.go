@@ -330,7 +330,7 @@ var lastWords = sync.OnceValue(func() map[string]bool {
 
 func words(list string) map[string]bool {
 	set := make(map[string]bool)
-	for _, w := range strings.Fields(list) {
+	for w := range strings.FieldsSeq(list) {
 		set[w] = true
 	}
 	return set
