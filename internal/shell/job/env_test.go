@@ -20,7 +20,8 @@ func TestEnvironment(t *testing.T) {
 		{"nothing inherited", EnvOptions{Set: map[string]string{"X": "1"}, Dir: "/d"}, []string{"PWD=/d", "X=1"}, nil},
 		{"the caller wins", EnvOptions{Inherit: []string{"A=1"}, Set: map[string]string{"A": "2"}}, []string{"A=2"}, nil},
 		{
-			"stripped after merging, in any case", EnvOptions{
+			"stripped after merging, in any case",
+			EnvOptions{
 				Inherit: inherit, Set: map[string]string{"claudecode": "x", "my_token": "y", "B": "3"},
 				Strip: []string{"CLAUDECODE", "*_TOKEN", "*Secret*", "JUNK"}, Dir: "/d",
 			},

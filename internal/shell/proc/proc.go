@@ -96,7 +96,7 @@ func Start(s Spec) (*Process, error) {
 		return nil, errors.New("start: no command")
 	}
 	var out pipes
-	cmd := exec.Command(s.Argv[0], s.Argv[1:]...) //nolint:noctx // it ends by End, with its whole tree
+	cmd := exec.Command(s.Argv[0], s.Argv[1:]...) // without a context: it ends by End, with its whole tree
 	cmd.Dir, cmd.ExtraFiles = s.Dir, s.Files
 	cmd.Env = append([]string{}, s.Env...) // nil would inherit
 	cmd.SysProcAttr = attributes()
