@@ -348,6 +348,7 @@ func (a *App) run(ctx context.Context, surface func(context.Context) error) erro
 	start("revalidation", a.revalidate)
 	start("projects", a.care)
 	start("jobs", a.Jobs.Run)
+	start("announcements", a.announce)
 	if _, err := a.scope(ctx); err == nil {
 		a.Logger.Debug("project opened at start")
 	}

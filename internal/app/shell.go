@@ -13,6 +13,7 @@ import (
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/catalog"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/history/archive"
@@ -273,4 +274,33 @@ func (a *App) changes(root string) func() *shell.Changes {
 		slices.Sort(out.Paths)
 		return out
 	})
+}
+
+// announceTime bounds how long a client may take to accept a message.
+const announceTime = 5 * time.Second
+
+// announce tells clients of background commands that ended.
+func (a *App) announce(ctx context.Context) error {
+	sub := a.bus.Subscribe(256)
+	defer sub.Close()
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-sub.C:
+			j, ok := e.Data.(event.Job)
+			if !ok || !j.Background || e.Session == "" {
+				continue
+			}
+			sending.Go(func() { // a slow client holds up nobody else
+				ctx, cancel := context.WithTimeout(ctx, announceTime)
+				defer cancel()
+				if err := a.Server.Announce(ctx, e.Session, "jobs", catalog.NewJobCompleted(j)); err != nil {
+					a.Logger.Debug("a finished command could not be announced", "job", j.ID, "err", err)
+				}
+			})
+		}
+	}
 }
