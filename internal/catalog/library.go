@@ -1,0 +1,10 @@
+package catalog
+
+import "github.com/async-crud-mcp/async-crud-mcp/internal/tool"
+
+// Library returns every resource and prompt in listing order.
+func Library(e Engines) ([]*tool.Resource, []*tool.Prompt) {
+	return []*tool.Resource{
+		FileResource(e.Files),
+	}, nil
+}
