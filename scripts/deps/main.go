@@ -147,6 +147,8 @@ var programs = []struct {
 	{"git", []string{"git", "ca-certificates"}},
 	{"gcc", []string{"gcc", "libc6-dev"}}, // for the race detector
 	{"npm", []string{"nodejs", "npm"}},
+	{"make", []string{"make"}},
+	{"bwrap", []string{"bubblewrap"}},
 }
 
 // debian installs the missing programs where that is possible. Elsewhere it says

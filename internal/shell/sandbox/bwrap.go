@@ -62,10 +62,10 @@ func bwrapBase(root, pids bool) []string {
 	if pids {
 		args = append(args, "--unshare-pid", "--proc", "/proc")
 	}
-	if root { // the kernel's own settings ask for the user, not for a capability
-		for _, name := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/scsi"} {
-			args = append(args, "--ro-bind-try", name, name)
-		}
+	if root {
+		// The kernel's settings in /proc/sys and elsewhere ask for the user, not
+		// for a capability.
+		args = append(args, "--remount-ro", "/proc")
 	}
 	return args
 }

@@ -50,7 +50,7 @@ func toolCaches(goos, home string, getenv func(string) string) []cache {
 		{"go", []string{first(getenv("GOCACHE"), in(system, "go-build")), first(getenv("GOMODCACHE"), in(gopath, "pkg", "mod"))}, []string{in(gopath, "pkg", "sumdb")}},
 		{"golangci-lint", []string{first(getenv("GOLANGCI_LINT_CACHE"), in(system, "golangci-lint"))}, nil},
 		{"staticcheck", []string{first(getenv("STATICCHECK_CACHE"), in(system, "staticcheck"))}, nil},
-		{"npm", []string{in(npm, "_cacache"), in(npm, "_logs")}, nil},
+		{"npm", []string{in(npm, "_cacache")}, nil},
 		{"yarn", []string{first(getenv("YARN_CACHE_FOLDER"), in(system, "yarn"))}, []string{inHome(".yarn", "berry", "cache")}},
 		{"pnpm", []string{in(data, "pnpm", "store")}, []string{in(user, "pnpm")}},
 		{"bun", []string{inHome(".bun", "install", "cache")}, nil},

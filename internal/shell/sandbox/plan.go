@@ -22,6 +22,8 @@ type plan struct {
 	protected []string
 	hidden    []string
 	open      []string // what should be protected and is not, in words
+
+	looked map[string]bool // directories seen to be no links, each looked at once
 }
 
 // area is a directory or file with all below it.
@@ -32,7 +34,7 @@ type area struct {
 
 // plan looks at the disk and decides.
 func (s *Sandbox) plan() plan {
-	var p plan
+	p := plan{looked: make(map[string]bool)}
 	mode := s.mode()
 	if mode == Off { // the network alone
 		p.areas = []area{{string(filepath.Separator), true}}
@@ -120,8 +122,10 @@ func (p *plan) allow(path string) {
 // a command could have made them: such a link would widen the sandbox of the
 // next command.
 func (p *plan) follow(path string) {
-	real, ok := p.resolve(path)
-	if ok {
+	if !exists(path) { // as most caches of most people
+		return
+	}
+	if real, ok := p.resolve(path); ok {
 		p.allow(real)
 	}
 }
@@ -138,11 +142,16 @@ func (p *plan) resolve(path string) (string, bool) {
 		}
 		name, after, _ := strings.Cut(rest, string(filepath.Separator))
 		next := filepath.Join(done, name)
+		if p.looked[next] {
+			done, rest = next, after
+			continue
+		}
 		info, err := os.Lstat(next)
 		if err != nil {
 			return next, false
 		}
 		if info.Mode()&os.ModeSymlink == 0 {
+			p.looked[next] = true
 			done, rest = next, after
 			continue
 		}

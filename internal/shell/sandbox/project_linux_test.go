@@ -26,10 +26,10 @@ var projects = []struct {
 	},
 	{
 		name:   "Node",
-		script: `npm install --offline --no-audit --no-fund ./dep && npm run build && npm test && test -f dist/out.js`,
-		strict: `npm run lint`,
+		script: `npm install --offline --no-audit --no-fund ./dep && npm run build && node test.js`,
+		strict: `node --check build.js && node test.js`,
 		files: map[string]string{
-			"package.json":     `{"name": "app", "version": "1.0.0", "scripts": {"build": "node build.js", "test": "node test.js", "lint": "node --check build.js"}}`,
+			"package.json":     `{"name": "app", "version": "1.0.0", "scripts": {"build": "node build.js"}}`,
 			"build.js":         "const fs = require('fs'); fs.mkdirSync('dist', {recursive: true}); fs.writeFileSync('dist/out.js', 'module.exports = ' + require('dep')());\n",
 			"test.js":          "const os = require('os'), fs = require('fs'); fs.mkdtempSync(os.tmpdir() + '/t'); require('assert').equal(require('./dist/out.js'), 42);\n",
 			"dep/package.json": `{"name": "dep", "version": "1.0.0", "main": "index.js"}`,

@@ -6,10 +6,11 @@
 // command. Landlock and seccomp bind a thread for good and pass to all it
 // starts, so this must never happen in the server itself.
 //
-// A program with all our packages needs milliseconds to reach main. This one
-// imports nothing but syscall, which puts its initialisation among the first:
-// on Linux a helper has become its command before the others begin. Main is
-// for where that was not possible.
+// A program with all our packages needs milliseconds to reach main: they are
+// initialised first, by name as soon as what they import is. This one imports
+// nothing but syscall, not even strings, and so is among the first: on Linux a
+// helper has become its command before the others begin. Main is for where that
+// was not possible.
 //
 // It decides nothing: what may be written is in its arguments, which package
 // sandbox makes.

@@ -2,7 +2,6 @@ package confine
 
 import (
 	"runtime"
-	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -28,13 +27,11 @@ func early() bool {
 			return false
 		}
 		if n += more; more == 0 {
-			args := strings.Split(strings.TrimSuffix(string(text[:n]), "\x00"), "\x00")
-			Main(args)
+			Main(split(text[:n]))
 			return false
 		}
 		if n == more { // the first look: most programs are no helpers
-			_, rest, _ := strings.Cut(string(text[:n]), "\x00")
-			if !strings.HasPrefix(rest, Name+"\x00") {
+			if args := split(text[:n]); len(args) < 2 || args[1] != Name {
 				return false
 			}
 		}
@@ -42,6 +39,28 @@ func early() bool {
 			text = append(text, make([]byte, len(text))...)
 		}
 	}
+}
+
+// split returns the arguments in text, each of which ends with a zero byte. What
+// follows the last one is cut off.
+func split(text []byte) []string {
+	var args []string
+	start := 0
+	for i, c := range text {
+		if c == 0 {
+			args = append(args, string(text[start:i]))
+			start = i + 1
+		}
+	}
+	return args
+}
+
+// after returns what follows prefix in s.
+func after(s, prefix string) (string, bool) {
+	if len(s) < len(prefix) || s[:len(prefix)] != prefix {
+		return "", false
+	}
+	return s[len(prefix):], true
 }
 
 // Numbers of the kernel that package syscall does not have.
@@ -90,18 +109,19 @@ func become(args []string) {
 	var landlock, noNetwork, dropCaps bool
 	var writable []string
 	for len(args) > 0 && args[0] != "--" {
-		key, value, _ := strings.Cut(args[0], "=")
-		switch key {
-		case "w":
-			writable = append(writable, value)
+		switch args[0] {
 		case "landlock":
 			landlock = true
-		case "net":
-			noNetwork = value == "off"
-		case "cap":
-			dropCaps = value == "drop"
+		case "net=off":
+			noNetwork = true
+		case "cap=drop":
+			dropCaps = true
 		default:
-			fail("unknown argument "+args[0], syscall.EINVAL)
+			path, ok := after(args[0], "w=")
+			if !ok {
+				fail("unknown argument "+args[0], syscall.EINVAL)
+			}
+			writable = append(writable, path)
 		}
 		args = args[1:]
 	}
@@ -198,13 +218,18 @@ func dropCapabilities() {
 // execute becomes the command, looking for it as a shell does.
 func execute(argv []string) {
 	env := syscall.Environ()
-	if strings.Contains(argv[0], "/") {
+	if hasSlash(argv[0]) {
 		fail(argv[0], syscall.Exec(argv[0], argv, env))
 	}
 	err := error(syscall.ENOENT)
 	path, _ := syscall.Getenv("PATH")
-	for _, dir := range strings.Split(path, ":") {
-		if !strings.HasPrefix(dir, "/") { // the current directory is no place to look in
+	for start, end := 0, 0; end <= len(path); end++ {
+		if end < len(path) && path[end] != ':' {
+			continue
+		}
+		dir := path[start:end]
+		start = end + 1
+		if dir == "" || dir[0] != '/' { // the current directory is no place to look in
 			continue
 		}
 		if e := syscall.Exec(dir+"/"+argv[0], argv, env); e != syscall.ENOENT && e != syscall.ENOTDIR {
@@ -212,6 +237,15 @@ func execute(argv []string) {
 		}
 	}
 	fail(argv[0], err)
+}
+
+func hasSlash(s string) bool {
+	for i := range len(s) {
+		if s[i] == '/' {
+			return true
+		}
+	}
+	return false
 }
 
 func fail(what string, err error) {
