@@ -161,7 +161,7 @@ func (a *App) newSandbox(c config.Config, root string) (*sandbox.Sandbox, error)
 		Protected: []string{a.dirs.Config, a.dirs.Data, a.dirs.Log, filepath.Dir(a.historyFile), filepath.Dir(a.audit.File())},
 	}
 	if !c.Shell.Enabled {
-		o.Mode, o.Network, o.System = sandbox.Off, sandbox.NetworkOn, new(sandbox.System)
+		return shell.Unconfined(), nil
 	}
 	return sandbox.New(o)
 }

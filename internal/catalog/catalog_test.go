@@ -24,8 +24,6 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/search"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shell"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/job"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/sandbox"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -35,11 +33,13 @@ type world struct {
 	base       string
 	root, home string
 	ctx        context.Context
+	engines    catalog.Engines
 	set        *tool.Set
 	projects   *project.Registry
 	trust      *project.Trust
 	answer     func(caller.Question) (caller.Answer, error) // of the person; nil: cannot be asked
 	files      *files.Engine
+	commands   *shell.Engine
 	history    *history.Store
 	bases      *fsys.Bases
 	rules      access.Options
@@ -111,12 +111,8 @@ func (w *world) shellScope(ctx context.Context) (*shell.Scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := sandbox.New(sandbox.Options{Mode: sandbox.Off, System: new(sandbox.System)})
-	if err != nil {
-		return nil, err
-	}
 	s := &shell.Scope{
-		Project: a.ID, Root: a.Root, Enabled: c.Enabled, Rules: set, Sandbox: box, Environ: []string{"PATH=" + os.Getenv("PATH"), "CLAUDECODE=1"},
+		Project: a.ID, Root: a.Root, Enabled: c.Enabled, Rules: set, Sandbox: shell.Unconfined(), Environ: []string{"PATH=" + os.Getenv("PATH"), "CLAUDECODE=1"},
 		Strip: c.EnvStrip, Confined: true, Shell: c.Shell, MaxCommand: c.MaxCommandLength,
 		Timeout: time.Minute, MaxTimeout: 10 * time.Minute, ShellTimeout: time.Minute,
 	}
@@ -166,17 +162,18 @@ func (w *world) start(flags ...string) {
 	w.projects = project.New(opts)
 	w.history = history.New(history.Options{})
 	w.files = files.New(files.Options{Locks: files.LocalLocks(), History: w.history, Scope: w.scope, JournalDir: filepath.Join(w.home, "journal")})
-	jobs := job.New(job.Options{})
-	w.t.Cleanup(func() { jobs.Stop(context.Background()) })
+	w.commands = shell.New(shell.Options{Scope: w.shellScope})
+	w.t.Cleanup(func() { w.commands.Stop(context.Background()) })
 	var err error
-	w.set, err = tool.NewSet(catalog.All(catalog.Engines{
+	w.engines = catalog.Engines{
 		Projects: w.projects, Files: w.files,
 		Search: search.New(search.Options{Scope: w.searchScope}),
-		Shell:  shell.New(shell.Options{Jobs: jobs, Scope: w.shellScope}), Shells: catalog.Shells{Posix: "bash", Shell: "nu"},
+		Shell:  w.commands, Shells: catalog.Shells{Posix: "bash", Shell: "nu"},
 		Health: func() health.Report {
 			return health.Report{Status: health.Healthy, Version: "0.0.0", Mode: "test"}
 		},
-	}), tool.SetOptions{})
+	}
+	w.set, err = tool.NewSet(catalog.All(w.engines), tool.SetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -5,8 +5,6 @@ import (
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shell"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/job"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/sandbox"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -26,10 +24,10 @@ type CommandOut struct {
 	Timeout  bool   `json:"timeout"`
 	Signal   string `json:"signal,omitempty"`
 	OutputOut
-	Hint        string          `json:"hint,omitempty"`
-	Changed     *shell.Changes  `json:"files_changed,omitempty"`
-	EnvStripped []string        `json:"env_stripped,omitempty"`
-	Sandbox     *sandbox.Report `json:"sandbox,omitempty"`
+	Hint        string               `json:"hint,omitempty"`
+	Changed     *shell.Changes       `json:"files_changed,omitempty"`
+	EnvStripped []string             `json:"env_stripped,omitempty"`
+	Sandbox     *shell.SandboxReport `json:"sandbox,omitempty"`
 }
 
 // CommandError is the shape of an error of exec.
@@ -84,7 +82,7 @@ func commandOut(res shell.Result) CommandOut {
 		Stdout: n.Output.Stdout.Text, Stderr: n.Output.Stderr.Text, ExitCode: n.Job.ExitCode, Status: "success", Signal: n.Job.Signal,
 		OutputOut: outputOut(n), Hint: n.Hint, Changed: n.Changed, EnvStripped: res.Stripped, Sandbox: &res.Sandbox,
 	}
-	if n.Job.State != job.Completed || n.Job.ExitCode == nil || *n.Job.ExitCode != 0 {
+	if n.Job.State != shell.Completed || n.Job.ExitCode == nil || *n.Job.ExitCode != 0 {
 		out.Status = "failed"
 	}
 	return out

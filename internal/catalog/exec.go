@@ -6,8 +6,6 @@ import (
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shell"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/job"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/sandbox"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -31,12 +29,12 @@ type ExecOut struct {
 	Reason  string `json:"reason,omitempty" jsonschema:"why, and what to do instead"`
 	Use     string `json:"use,omitempty" jsonschema:"tool to use instead"`
 	*RanOut
-	TimeoutApplied float64         `json:"timeout_applied,omitempty" jsonschema:"seconds in force, when fewer than asked for"`
-	Shell          string          `json:"shell_used,omitempty"`
-	EnvStripped    []string        `json:"env_stripped,omitempty" jsonschema:"variables the command did not get"`
-	Sandbox        *sandbox.Report `json:"sandbox,omitempty"`
-	PolicyLevel    string          `json:"policy_level,omitempty" jsonschema:"regex: judged without a grammar"`
-	Timestamp      string          `json:"timestamp"`
+	TimeoutApplied float64              `json:"timeout_applied,omitempty" jsonschema:"seconds in force, when fewer than asked for"`
+	Shell          string               `json:"shell_used,omitempty"`
+	EnvStripped    []string             `json:"env_stripped,omitempty" jsonschema:"variables the command did not get"`
+	Sandbox        *shell.SandboxReport `json:"sandbox,omitempty"`
+	PolicyLevel    string               `json:"policy_level,omitempty" jsonschema:"regex: judged without a grammar"`
+	Timestamp      string               `json:"timestamp"`
 }
 
 // ResultStatus implements tool.Statused.
@@ -126,11 +124,11 @@ func levelOut(level string) string {
 func ended(n shell.JobNews, late fault.Code) error {
 	var e *fault.Error
 	switch s := n.Job; s.State {
-	case job.TimedOut:
+	case shell.TimedOut:
 		e = fault.New(late, "the command was ended after %s; details have what it printed", s.Timeout.Round(time.Millisecond))
-	case job.Failed:
+	case shell.Failed:
 		return fault.New(fault.ServerError, "the command could not be started: %s", s.Error)
-	case job.Cancelled, job.Lost:
+	case shell.Cancelled, shell.Lost:
 		e = fault.New(fault.ServerError, "the command did not end by itself: %s", s.Error)
 	default:
 		return nil
@@ -154,6 +152,6 @@ func outputOut(n shell.JobNews) OutputOut {
 	}
 }
 
-func truncated(o job.Output) bool { return o.Stdout.Truncated || o.Stderr.Truncated }
+func truncated(o shell.Output) bool { return o.Stdout.Truncated || o.Stderr.Truncated }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

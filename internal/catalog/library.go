@@ -6,5 +6,6 @@ import "github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 func Library(e Engines) ([]*tool.Resource, []*tool.Prompt) {
 	return []*tool.Resource{
 		FileResource(e.Files),
+		JobResource(e.Shell),
 	}, nil
 }

@@ -33,7 +33,8 @@ func newShelf(t *testing.T, flags ...string) *shelf {
 	s.files = files.New(files.Options{
 		Locks: files.LocalLocks(), History: history.New(history.Options{}), Scope: s.scope, Bus: &s.bus, JournalDir: filepath.Join(s.home, "journal"),
 	})
-	resources, prompts := catalog.Library(catalog.Engines{Projects: s.projects, Files: s.files})
+	s.engines.Files = s.files
+	resources, prompts := catalog.Library(s.engines)
 	var err error
 	if s.lib, err = tool.NewLibrary(resources, prompts, tool.SetOptions{}); err != nil {
 		t.Fatal(err)
@@ -218,7 +219,7 @@ func TestAFileIsReadByItsAddress(t *testing.T) {
 func TestAReadIsTold(t *testing.T) {
 	s := newShelf(t, "--root")
 	rec := &recorder{}
-	resources, prompts := catalog.Library(catalog.Engines{Files: s.files})
+	resources, prompts := catalog.Library(s.engines)
 	lib, err := tool.NewLibrary(resources, prompts, tool.SetOptions{Observers: []tool.Observer{rec}})
 	if err != nil {
 		t.Fatal(err)

@@ -6,8 +6,6 @@ import (
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shell"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/job"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/sandbox"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -26,11 +24,11 @@ type ShellOut struct {
 	Status  string `json:"status,omitempty" enum:"running"`
 	Message string `json:"message,omitempty"`
 	*ShellRanOut
-	ShellUsed   string          `json:"shell_used"`
-	Fallback    bool            `json:"fallback,omitempty" jsonschema:"the configured shell is not installed"`
-	PolicyLevel string          `json:"policy_level,omitempty" jsonschema:"regex: judged without a grammar"`
-	EnvStripped []string        `json:"env_stripped,omitempty"`
-	Sandbox     *sandbox.Report `json:"sandbox,omitempty"`
+	ShellUsed   string               `json:"shell_used"`
+	Fallback    bool                 `json:"fallback,omitempty" jsonschema:"the configured shell is not installed"`
+	PolicyLevel string               `json:"policy_level,omitempty" jsonschema:"regex: judged without a grammar"`
+	EnvStripped []string             `json:"env_stripped,omitempty"`
+	Sandbox     *shell.SandboxReport `json:"sandbox,omitempty"`
 }
 
 // ResultStatus implements tool.Statused.
@@ -97,7 +95,7 @@ func RunShell(engine *shell.Engine, shellName string) *tool.Tool {
 }
 
 func shellOut(command string, res shell.Result) (ShellOut, error) {
-	if res.Job.State == job.Failed {
+	if res.Job.State == shell.Failed {
 		return ShellOut{}, ended(res.JobNews, fault.ServerError)
 	}
 	out := ShellOut{
@@ -110,7 +108,7 @@ func shellOut(command string, res shell.Result) (ShellOut, error) {
 	}
 	n := res.JobNews
 	out.ShellRanOut = &ShellRanOut{
-		ExitCode: n.Job.ExitCode, Stdout: n.Output.Stdout.Text, Stderr: n.Output.Stderr.Text, TimedOut: n.Job.State == job.TimedOut,
+		ExitCode: n.Job.ExitCode, Stdout: n.Output.Stdout.Text, Stderr: n.Output.Stderr.Text, TimedOut: n.Job.State == shell.TimedOut,
 		DurationSecs: n.Job.Duration().Seconds(), Signal: n.Job.Signal, OutputOut: outputOut(n), Hint: n.Hint, Changed: n.Changed,
 	}
 	return out, nil
@@ -169,7 +167,7 @@ func jobOut(n shell.JobNews) JobOut {
 
 func jobStatusOut(n shell.JobNews) JobStatusOut {
 	s := JobStatusOut{Status: string(n.Job.State), StartedAtUnix: n.Job.Started.Unix(), Error: n.Job.Error}
-	if n.Job.State != job.Failed {
+	if n.Job.State != shell.Failed {
 		s.Stdout, s.Stderr, s.OutputOut = &n.Output.Stdout.Text, &n.Output.Stderr.Text, outputOut(n)
 	}
 	if n.Job.Done() {

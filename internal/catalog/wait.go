@@ -7,7 +7,6 @@ import (
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shell"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/job"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -122,9 +121,9 @@ func (t *TaskOut) failed() bool {
 func taskOut(n shell.JobNews) TaskOut {
 	t := TaskOut{Status: tool.OK, TaskID: n.Job.ID, State: string(n.Job.State), Command: n.Job.Command, RanOut: ranOut(n), Error: n.Job.Error, Timestamp: now()}
 	switch n.Job.State {
-	case job.Running:
+	case shell.Running:
 		t.Status = tool.Background
-	case job.Completed:
+	case shell.Completed:
 	default:
 		t.Status = tool.Error
 	}

@@ -56,7 +56,7 @@ type Scope struct {
 
 // Options are what the engine works with.
 type Options struct {
-	Jobs  *job.Registry
+	Jobs  *job.Registry // nil: one of its own
 	Scope func(context.Context) (*Scope, error)
 	// Changes begins to note which files below root change, and returns the
 	// function that ends this and tells them; nil: nobody notes.
@@ -82,10 +82,25 @@ func New(o Options) *Engine {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Jobs == nil {
+		o.Jobs = job.New(job.Options{Logger: o.Logger})
+	}
 	if o.Changes == nil {
 		o.Changes = func(string) func() *Changes { return func() *Changes { return nil } }
 	}
 	return &Engine{opts: o}
+}
+
+// Stop ends every command.
+func (e *Engine) Stop(ctx context.Context) { e.opts.Jobs.Stop(ctx) }
+
+// Unconfined is the sandbox that lets commands do everything.
+func Unconfined() *sandbox.Sandbox {
+	s, err := sandbox.New(sandbox.Options{Mode: sandbox.Off, System: new(sandbox.System)})
+	if err != nil {
+		panic(err) // the options are right
+	}
+	return s
 }
 
 // Request is a command to run.

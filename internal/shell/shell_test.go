@@ -41,22 +41,20 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := sandbox.New(sandbox.Options{Mode: sandbox.Off, System: new(sandbox.System)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &world{root: root, jobs: job.New(job.Options{})}
 	t.Cleanup(func() { w.jobs.Stop(context.Background()) })
 	w.scope = &shell.Scope{
-		Project: "p1", Root: root, Enabled: true, Rules: rules, Sandbox: box, Environ: []string{"PATH=" + os.Getenv("PATH"), "A_TOKEN=x"},
+		Project: "p1", Root: root, Enabled: true, Rules: rules, Sandbox: shell.Unconfined(), Environ: []string{"PATH=" + os.Getenv("PATH"), "A_TOKEN=x"},
 		Strip: []string{"*_TOKEN"}, Confined: true, Shell: "nu-that-is-not-installed", MaxCommand: 10000,
 		Timeout: time.Minute, MaxTimeout: 10 * time.Minute, ShellTimeout: time.Minute,
 	}
 	w.Engine = shell.New(shell.Options{
-		Jobs:    w.jobs,
-		Scope:   func(context.Context) (*shell.Scope, error) { return w.scope, nil },
-		Changes: func(string) func() *shell.Changes { return func() *shell.Changes { return &shell.Changes{Paths: []string{"seen"}} } },
-		Mark:    "m",
+		Jobs:  w.jobs,
+		Scope: func(context.Context) (*shell.Scope, error) { return w.scope, nil },
+		Changes: func(string) func() *shell.Changes {
+			return func() *shell.Changes { return &shell.Changes{Paths: []string{"seen"}} }
+		},
+		Mark: "m",
 	})
 	return w
 }
