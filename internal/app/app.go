@@ -87,7 +87,8 @@ type App struct {
 	trust       *project.Trust
 	token       string
 	root        string
-	all         *tool.Set // every tool there is; what is on is selected from it
+	all         *tool.Set     // every tool there is; what is on is selected from it
+	library     *tool.Library // the same of resources and prompts
 	start       time.Time
 	address     atomic.Pointer[string] // of the HTTP listener, once there is one
 	on          atomic.Pointer[tool.Set]
@@ -153,13 +154,16 @@ func Load(o Options) (*App, error) {
 	a.Jobs = newJobs(a, dirs, current)
 	a.Shell = shell.New(shell.Options{Jobs: a.Jobs, Scope: a.commandScope, Changes: a.changes, Mark: fsys.Process(), Logger: a.Logger})
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sessions: func() int { return a.Server.Sessions() }})
-	a.all, err = tool.NewSet(
-		catalog.All(catalog.Engines{Projects: a.Projects, Files: a.Files, Search: a.Search, Shell: a.Shell, Shells: shellNames(current), Health: a.Health}),
-		tool.SetOptions{Observers: []tool.Observer{a.metrics, a.audit, a.aliasAudit}, Logger: a.Logger})
-	if err != nil {
+	engines := catalog.Engines{Projects: a.Projects, Files: a.Files, Search: a.Search, Shell: a.Shell, Shells: shellNames(current), Health: a.Health}
+	observed := tool.SetOptions{Observers: []tool.Observer{a.metrics, a.audit, a.aliasAudit}, Logger: a.Logger}
+	if a.all, err = tool.NewSet(catalog.All(engines), observed); err != nil {
 		return nil, err
 	}
-	on, err := a.selectTools(current)
+	resources, prompts := catalog.Library(engines)
+	if a.library, err = tool.NewLibrary(resources, prompts, observed); err != nil {
+		return nil, err
+	}
+	on, library, err := a.selectOffer(current)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +172,7 @@ func Load(o Options) (*App, error) {
 	}
 	a.Server, err = mcpserver.New(mcpserver.Options{
 		Name: Name, Title: Name, Version: o.Version, Instructions: catalog.Instructions,
-		Tools: on, Logger: a.Logger, Bus: &a.bus,
+		Tools: on, Library: library, Logger: a.Logger, Bus: &a.bus,
 		Health: a.Health, Metrics: a.metrics.Handler(),
 		SessionTimeout: seconds(current.Daemon.SessionTimeoutSeconds),
 		Token:          a.token, SameUser: true, AllowedHosts: hostNames(current.Daemon.Host),
@@ -198,20 +202,24 @@ func (a *App) logFile(dirs fsys.Dirs, c config.Config) string {
 	}
 }
 
-// selectTools narrows the tools to those the settings have on.
-func (a *App) selectTools(c config.Config) (*tool.Set, error) {
+// selectOffer narrows tools, resources and prompts to those the settings have on.
+func (a *App) selectOffer(c config.Config) (*tool.Set, *tool.Library, error) {
 	on, err := a.all.Select(tool.Filter{
 		Toolsets: c.Daemon.Toolsets, Exclude: c.Daemon.ExcludeTools, ReadOnly: c.Daemon.ReadOnly,
 	}, catalog.DefaultToolsets())
 	if err != nil {
-		return nil, fmt.Errorf("settings: %w", err)
+		return nil, nil, fmt.Errorf("settings: %w", err)
 	}
-	return on, nil
+	library, err := a.library.Select(c.Daemon.Toolsets, catalog.DefaultToolsets())
+	if err != nil {
+		return nil, nil, fmt.Errorf("settings: %w", err)
+	}
+	return on, library, nil
 }
 
 // verify refuses new settings that a part cannot live with.
 func (a *App) verify(_, next *config.Snapshot) error {
-	if _, err := a.selectTools(next.Config); err != nil {
+	if _, _, err := a.selectOffer(next.Config); err != nil {
 		return err
 	}
 	if _, err := scopeOf(next.Config); err != nil {
@@ -233,13 +241,14 @@ func (a *App) commit(_, next *config.Snapshot) {
 	a.logs.setLevel(next.Config.Daemon.LogLevel)
 	a.bus.Publish(event.Event{Kind: event.ConfigReloaded})
 	a.Logger.Info("settings reloaded")
-	on, err := a.selectTools(next.Config)
+	on, library, err := a.selectOffer(next.Config)
 	if err != nil {
 		a.Logger.Error("verified settings failed", "err", err)
 		return
 	}
 	a.on.Store(on)
 	a.Server.SetTools(on)
+	a.Server.SetLibrary(library)
 	if token, err := readToken(next.Config); err == nil { // it was verified a moment ago
 		a.Server.SetToken(token)
 	}
