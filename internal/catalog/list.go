@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/files"
@@ -38,6 +39,49 @@ type EntryOut struct {
 	Hash      *textOrNull `json:"hash,omitempty" jsonschema:"with include_hashes; null: not known"`
 }
 
+// JSONSize implements tool.Appender.
+func (o ListOut) JSONSize() int { return 120*len(o.Entries) + len(o.Path) + 400 }
+
+// AppendJSON implements tool.Appender.
+func (o ListOut) AppendJSON(b []byte) []byte {
+	b = tool.AppendString(append(b, `{"status":`...), o.Status)
+	b = tool.AppendString(append(b, `,"path":`...), o.Path)
+	b = append(b, `,"entries":[`...)
+	for i := range o.Entries {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = o.Entries[i].appendJSON(b)
+	}
+	b = strconv.AppendInt(append(b, `],"total_entries":`...), int64(o.TotalEntries), 10)
+	b = tool.AppendString(append(b, `,"pattern":`...), o.Pattern)
+	b = strconv.AppendBool(append(b, `,"recursive":`...), o.Recursive)
+	b = strconv.AppendBool(append(b, `,"truncated":`...), o.Truncated)
+	if o.Unreadable != 0 {
+		b = strconv.AppendInt(append(b, `,"unreadable_directories":`...), int64(o.Unreadable), 10)
+	}
+	b = tool.AppendString(append(b, `,"timestamp":`...), o.Timestamp)
+	return append(b, '}')
+}
+
+func (e *EntryOut) appendJSON(b []byte) []byte {
+	b = tool.AppendString(append(b, `{"name":`...), e.Name)
+	b = tool.AppendString(append(b, `,"type":`...), e.Type)
+	if e.SizeBytes != nil {
+		b = strconv.AppendInt(append(b, `,"size_bytes":`...), *e.SizeBytes, 10)
+	}
+	b = tool.AppendString(append(b, `,"modified":`...), e.Modified)
+	if e.Hash != nil {
+		b = append(b, `,"hash":`...)
+		if *e.Hash == "" {
+			b = append(b, "null"...)
+		} else {
+			b = tool.AppendString(b, *e.Hash)
+		}
+	}
+	return append(b, '}')
+}
+
 // List declares async_list.
 func List(engine *files.Engine) *tool.Tool {
 	return tool.New(tool.Spec{
@@ -55,7 +99,7 @@ func List(engine *files.Engine) *tool.Tool {
 			return ListOut{}, err
 		}
 		out := ListOut{
-			Status: tool.OK, Path: l.Path, Entries: []EntryOut{}, TotalEntries: l.Total, Pattern: in.Pattern,
+			Status: tool.OK, Path: l.Path, Entries: make([]EntryOut, 0, len(l.Entries)), TotalEntries: l.Total, Pattern: in.Pattern,
 			Recursive: in.Recursive, Truncated: l.Truncated, Unreadable: l.Skipped, Timestamp: now(),
 		}
 		for _, e := range l.Entries {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/files"
@@ -30,6 +31,35 @@ type ReadOut struct {
 	Redacted      int    `json:"redacted,omitempty" jsonschema:"places a rule hides behind markers; never write those back"`
 	Truncated     bool   `json:"truncated,omitempty" jsonschema:"cut at the result limit; go on with offset"`
 	Timestamp     string `json:"timestamp"`
+}
+
+// JSONSize implements tool.Appender.
+func (o ReadOut) JSONSize() int { return len(o.Content) + len(o.Content)/8 + len(o.Path) + 400 }
+
+// AppendJSON implements tool.Appender.
+func (o ReadOut) AppendJSON(b []byte) []byte {
+	b = tool.AppendString(append(b, `{"status":`...), o.Status)
+	b = tool.AppendString(append(b, `,"path":`...), o.Path)
+	b = tool.AppendString(append(b, `,"content":`...), o.Content)
+	b = tool.AppendString(append(b, `,"encoding":`...), o.Encoding)
+	b = tool.AppendString(append(b, `,"hash":`...), o.Hash)
+	b = strconv.AppendInt(append(b, `,"total_lines":`...), int64(o.TotalLines), 10)
+	b = strconv.AppendInt(append(b, `,"offset":`...), int64(o.Offset), 10)
+	b = append(b, `,"limit":`...)
+	if o.Limit != nil {
+		b = strconv.AppendInt(b, int64(*o.Limit), 10)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = strconv.AppendInt(append(b, `,"lines_returned":`...), int64(o.LinesReturned), 10)
+	if o.Redacted != 0 {
+		b = strconv.AppendInt(append(b, `,"redacted":`...), int64(o.Redacted), 10)
+	}
+	if o.Truncated {
+		b = append(b, `,"truncated":true`...)
+	}
+	b = tool.AppendString(append(b, `,"timestamp":`...), o.Timestamp)
+	return append(b, '}')
 }
 
 // Read declares async_read.

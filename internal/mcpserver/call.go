@@ -285,7 +285,7 @@ func (r *toolResult) size() int { return 2*len(r.body) + len(r.body)/8 + len(r.m
 
 func (r *toolResult) append(b []byte) []byte {
 	b = append(b, `{"content":[{"type":"text","text":`...)
-	b = appendString(b, r.body)
+	b = tool.AppendString(b, r.body)
 	b = append(b, `}],"structuredContent":`...)
 	b = append(b, r.body...)
 	b = append(b, `,"isError":`...)

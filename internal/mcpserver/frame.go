@@ -11,6 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
 // The SDK's own decoder ends the connection on the first message it cannot
@@ -35,7 +37,7 @@ func (r *refusal) encode() []byte {
 	b = append(b, `,"error":{"code":`...)
 	b = strconv.AppendInt(b, r.code, 10)
 	b = append(b, `,"message":`...)
-	b = appendString(b, r.message)
+	b = tool.AppendString(b, r.message)
 	if r.data != nil {
 		b = append(append(b, `,"data":`...), r.data...)
 	}
@@ -250,7 +252,7 @@ func markLong(params json.RawMessage) json.RawMessage {
 	if !isLong(id) {
 		return params
 	}
-	return append(appendString([]byte(`{"requestId":`), id.Raw().(string)), '}')
+	return append(tool.AppendString([]byte(`{"requestId":`), id.Raw().(string)), '}')
 }
 
 // parseID reads an id without rounding it.
@@ -304,7 +306,7 @@ func encodeID(id jsonrpc.ID) []byte {
 		if n, long := strings.CutPrefix(v, longMark); long {
 			return []byte(n)
 		}
-		return appendString(nil, v)
+		return tool.AppendString(nil, v)
 	default:
 		return []byte("null")
 	}
@@ -465,37 +467,6 @@ func endOf(start, end int) int {
 		return -1
 	}
 	return end
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends s as a JSON string without escaping what JSON does not
-// ask for. s must be valid UTF-8.
-func appendString[T ~string | ~[]byte](b []byte, s T) []byte {
-	b = append(b, '"')
-	start := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		b = append(b, s[start:i]...)
-		start = i + 1
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	b = append(b, s[start:]...)
-	return append(b, '"')
 }
 
 // isLong reports whether id is a number that the SDK would round.

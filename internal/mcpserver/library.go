@@ -285,15 +285,15 @@ func (r *readResult) MarshalJSON() ([]byte, error) {
 			b = append(b, ',')
 		}
 		b = append(b, `{"uri":`...)
-		b = appendString(b, valid(first(c.URI, r.uri)))
+		b = tool.AppendString(b, valid(first(c.URI, r.uri)))
 		if mime := first(c.MIME, r.mime); mime != "" {
-			b = appendString(append(b, `,"mimeType":`...), valid(mime))
+			b = tool.AppendString(append(b, `,"mimeType":`...), valid(mime))
 		}
 		if c.Blob != nil {
 			b = append(b, `,"blob":"`...)
 			b = append(base64.StdEncoding.AppendEncode(b, c.Blob), '"')
 		} else {
-			b = appendString(append(b, `,"text":`...), valid(c.Text))
+			b = tool.AppendString(append(b, `,"text":`...), valid(c.Text))
 		}
 		if len(c.Meta) > 0 {
 			meta, err := tool.Encode(c.Meta)

@@ -241,6 +241,9 @@ func statusOf(out any) string {
 
 // Encode writes v as JSON in our key order, without HTML escapes.
 func Encode(v any) (json.RawMessage, error) {
+	if a, ok := v.(Appender); ok {
+		return a.AppendJSON(make([]byte, 0, a.JSONSize())), nil
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
