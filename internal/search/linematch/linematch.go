@@ -87,20 +87,21 @@ func compile(expr string, o Options, limit int) (*Matcher, error) {
 	}
 	m := &Matcher{full: full, limit: limit}
 	m.pool.New = func() any { return newScanner(m) }
+	linear := expr
 	if full.Slow() {
-		weaker, ok := weaken(expr)
-		if !ok {
+		if linear, err = weaken(expr); err != nil {
 			m.way = every
 			return m, nil
 		}
-		expr = weaker
 	}
-	re, err := parse(expr, o.FoldCase)
-	if err != nil {
-		if full.Slow() { // the weaker pattern is of our making
-			m.way = every
-			return m, nil
-		}
+	re, err := parse(linear, o.FoldCase)
+	switch {
+	case errors.Is(err, errNeedsLineFeed):
+		return nil, needsLineFeed(expr)
+	case err != nil && full.Slow():
+		m.way = every // the weaker pattern is not what it should be
+		return m, nil
+	case err != nil:
 		return nil, err
 	}
 	return m, m.choose(re)

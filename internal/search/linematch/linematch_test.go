@@ -75,6 +75,7 @@ func TestCompileSaysWhereTheFaultIs(t *testing.T) {
 		{`foo\nbar`, 3, "across lines"},
 		{"foo\nbar", 3, "across lines"},
 		{`(a|b)\n+`, 5, "across lines"},
+		{`(?<=a)\nb`, 6, "across lines"},
 		{`a**b(`, 4, "not closed"},
 		{`*a`, 0, "nothing to repeat"},
 		{strings.Repeat("a", 40_000), 32 << 10, "longer"},

@@ -1,6 +1,7 @@
 package linematch
 
 import (
+	"errors"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -21,10 +22,12 @@ func parse(expr string, fold bool) (*syntax.Regexp, error) {
 	}
 	re, fed := withinLine(re)
 	if re.Op == syntax.OpNoMatch && fed {
-		return nil, needsLineFeed(expr)
+		return nil, errNeedsLineFeed
 	}
 	return re.Simplify(), nil
 }
+
+var errNeedsLineFeed = errors.New("it needs a line feed")
 
 func needsLineFeed(expr string) *pattern.SyntaxError {
 	return &pattern.SyntaxError{

@@ -274,6 +274,9 @@ func TestFindsTheLinesThatLookAroundMatches(t *testing.T) {
 			continue
 		}
 		m, err := compile(strings.TrimPrefix(expr, "(?i)"), Options{FoldCase: fold}, stateLimit)
+		if err != nil && strings.Contains(err.Error(), "across lines") {
+			continue
+		}
 		if err != nil {
 			t.Fatalf("seed %d: %q: %v", seed, expr, err)
 		}

@@ -1,18 +1,23 @@
 package linematch
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // weaken returns a pattern for the linear engine that matches wherever expr does,
 // and more often: what looks around is taken to be fulfilled, and what refers
 // back to be anything. It gives up on what it does not know.
-func weaken(expr string) (weaker string, ok bool) {
+func weaken(expr string) (string, error) {
 	w := weakener{expr: expr}
 	w.alternatives()
 	if w.lost || w.at != len(expr) {
-		return "", false
+		return "", errTooStrange
 	}
-	return w.out.String(), true
+	return w.out.String(), nil
 }
+
+var errTooStrange = errors.New("it has parts that are not known here")
 
 type weakener struct {
 	expr string
