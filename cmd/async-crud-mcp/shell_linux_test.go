@@ -192,7 +192,7 @@ func TestRecordOfCommandsIsRedacted(t *testing.T) {
 			t.Errorf("the record has %s: %s", secret, raw)
 		}
 	}
-	for _, want := range []string{`"tool":"async_exec"`, `"exit_code":0`, `"output_bytes":15`, `"env":["MY_VALUE"]`, `"outcome":"denied"`, `"rule":"read-file"`} {
+	for _, want := range []string{`"tool":"async_exec"`, `"exit_code":0`, `"output_bytes":15`, `"env":["MY_VALUE"]`, `"jobs":["job_`, `"outcome":"denied"`, `"rule":"read-file"`} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("the record lacks %s: %s", want, raw)
 		}

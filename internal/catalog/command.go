@@ -28,6 +28,8 @@ type CommandOut struct {
 	Changed     *shell.Changes       `json:"files_changed,omitempty"`
 	EnvStripped []string             `json:"env_stripped,omitempty"`
 	Sandbox     *shell.SandboxReport `json:"sandbox,omitempty"`
+
+	job string // for the record of calls
 }
 
 // CommandError is the shape of an error of exec.
@@ -81,6 +83,7 @@ func commandOut(res shell.Result) CommandOut {
 	out := CommandOut{
 		Stdout: n.Output.Stdout.Text, Stderr: n.Output.Stderr.Text, ExitCode: n.Job.ExitCode, Status: "success", Signal: n.Job.Signal,
 		OutputOut: outputOut(n), Hint: n.Hint, Changed: n.Changed, EnvStripped: res.Stripped, Sandbox: &res.Sandbox,
+		job: n.Job.ID,
 	}
 	if n.Job.State != shell.Completed || n.Job.ExitCode == nil || *n.Job.ExitCode != 0 {
 		out.Status = "failed"

@@ -35,6 +35,8 @@ type ExecOut struct {
 	Sandbox        *shell.SandboxReport `json:"sandbox,omitempty"`
 	PolicyLevel    string               `json:"policy_level,omitempty" jsonschema:"regex: judged without a grammar"`
 	Timestamp      string               `json:"timestamp"`
+
+	job string // for the record of calls
 }
 
 // ResultStatus implements tool.Statused.
@@ -97,7 +99,7 @@ func execOut(command string, res shell.Result) (ExecOut, error) {
 	if err := ended(res.JobNews, fault.CommandTimeout); err != nil {
 		return ExecOut{}, err
 	}
-	out.Shell, out.EnvStripped, out.Sandbox = res.Shell, res.Stripped, &res.Sandbox
+	out.Shell, out.EnvStripped, out.Sandbox, out.job = res.Shell, res.Stripped, &res.Sandbox, res.Job.ID
 	if res.Clamped {
 		out.TimeoutApplied = res.Timeout.Seconds()
 	}

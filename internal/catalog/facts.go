@@ -191,10 +191,15 @@ func (in ExecIn) Tell(f *tool.Facts) {
 // Tell implements tool.Teller.
 func (o ExecOut) Tell(f *tool.Facts) {
 	f.Rule, f.Shell = o.Pattern, o.Shell
-	if o.TaskID != "" {
-		f.Jobs = []string{o.TaskID}
-	}
+	tellJob(f, o.job)
 	o.RanOut.tell(f)
+}
+
+// tellJob says where the output is, which is not kept in the record.
+func tellJob(f *tool.Facts, id string) {
+	if id != "" {
+		f.Jobs = []string{id}
+	}
 }
 
 func (o *RanOut) tell(f *tool.Facts) {
@@ -219,9 +224,7 @@ func (in ShellIn) Tell(f *tool.Facts) { f.Command, f.Cwd = in.Command, in.Workin
 // Tell implements tool.Teller.
 func (o ShellOut) Tell(f *tool.Facts) {
 	f.Shell = o.ShellUsed
-	if o.JobID != "" {
-		f.Jobs = []string{o.JobID}
-	}
+	tellJob(f, o.job)
 	if ran := o.ShellRanOut; ran != nil {
 		f.ExitCode, f.TimedOut, f.OutputBytes = ran.ExitCode, ran.TimedOut, size(len(ran.Stdout)+len(ran.Stderr))
 	}
@@ -250,6 +253,7 @@ func (in CommandIn) Tell(f *tool.Facts) { f.Command, f.Cwd = in.Command, in.Work
 
 // Tell implements tool.Teller.
 func (o CommandOut) Tell(f *tool.Facts) {
+	tellJob(f, o.job)
 	f.ExitCode, f.OutputBytes = o.ExitCode, size(len(o.Stdout)+len(o.Stderr))
 }
 

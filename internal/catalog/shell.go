@@ -29,6 +29,8 @@ type ShellOut struct {
 	PolicyLevel string               `json:"policy_level,omitempty" jsonschema:"regex: judged without a grammar"`
 	EnvStripped []string             `json:"env_stripped,omitempty"`
 	Sandbox     *shell.SandboxReport `json:"sandbox,omitempty"`
+
+	job string // for the record of calls
 }
 
 // ResultStatus implements tool.Statused.
@@ -100,6 +102,7 @@ func shellOut(command string, res shell.Result) (ShellOut, error) {
 	}
 	out := ShellOut{
 		ShellUsed: res.Shell, Fallback: res.Fallback, PolicyLevel: levelOut(res.Level), EnvStripped: res.Stripped, Sandbox: &res.Sandbox,
+		job: res.Job.ID,
 	}
 	if !res.Job.Done() {
 		out.JobID, out.Status = res.Job.ID, "running"

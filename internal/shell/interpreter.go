@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -186,9 +185,11 @@ func version(path string) error {
 
 // What nu says when it exits with 1 for a reason that other shells have a code
 // of their own for.
-var (
-	nuNotFound = regexp.MustCompile("(?s)Command `[^`]+` not found.*nu::shell::external_command")
-	nuParser   = regexp.MustCompile(`nu::parser::`)
+const (
+	nuNotFound = "` not found"
+	nuExternal = "nu::shell::external_command"
+	nuParser   = "nu::parser::"
+	nuSignal   = "nu::shell::terminated_by_signal"
 )
 
 // exitOf gives the end of a job the meaning it has in other shells: 128 and the
@@ -205,11 +206,11 @@ func exitOf(shell string, keeperSignal func(int) int, s job.Snapshot, stderr str
 	code, number := *s.ExitCode, keeperSignal(*s.ExitCode)
 	if shell == "nu" {
 		switch {
-		case code > 192:
+		case code > 192 && strings.Contains(stderr, nuSignal):
 			number = 256 - code
-		case code == 1 && nuNotFound.MatchString(stderr):
+		case code == 1 && strings.Contains(stderr, nuNotFound) && strings.Contains(stderr, nuExternal):
 			code = 127
-		case code == 1 && nuParser.MatchString(stderr):
+		case code == 1 && strings.Contains(stderr, nuParser):
 			code = 2
 		}
 	}
