@@ -247,3 +247,29 @@ func TestJobsSurviveTheServerWithPersistence(t *testing.T) {
 		t.Errorf("the job whose end nobody saw: %v", got)
 	}
 }
+
+func TestWhatAgentsUsuallyRunIsAllowed(t *testing.T) {
+	root := projectWith(t, map[string]string{
+		"package.json": `{"scripts": {"build": "echo built"}}`,
+		// pytest and ruff come from a registry that is not at hand: what stands for
+		// them here says so.
+		"pytest.py": "print('stub of pytest')\n",
+		"ruff":      "#!/bin/sh\necho stub of ruff \"$@\"\n",
+	})
+	t.Setenv("PATH", root+":"+os.Getenv("PATH"))
+	p := begin(t, "", "stdio", "--root", root, "--set", "shell.enabled=true")
+	p.initialize()
+	for i, c := range []struct{ command, want string }{
+		{"git init -q . && git status --short", "?? package.json"},
+		{"python3 -m pytest tests/", "stub of pytest"},
+		{"npm run build", "built"},
+		{"ruff check src/", "stub of ruff check src/"},
+		{"printf 'a\\nb\\n' | tail -1 | wc -l", "1"},
+		{`git -c user.name=a -c user.email=b commit -q --allow-empty -m "$(cat <<'EOF'` + "\na message\nEOF\n" + `)" && git log --format=%s | head -1`, "a message"},
+	} {
+		got := p.call(float64(10+i), "async_exec", map[string]any{"command": c.command})
+		if got["status"] != "ok" || got["exit_code"] != 0.0 || !strings.Contains(got["stdout"].(string), c.want) {
+			t.Errorf("%s: %v", c.command, got)
+		}
+	}
+}
