@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,6 +52,17 @@ func TestInspectorListsStrictlyAndCallsTools(t *testing.T) {
 			got := inspect("--method", "tools/call", "--tool-name", "crud_activate_project", "--tool-arg", "path="+c.root).stdout
 			if !strings.Contains(compact(got), `"status":"ok"`) || !strings.Contains(got, c.root) {
 				t.Errorf("crud_activate_project answered %s", head(got))
+			}
+			if got := inspect("--method", "resources/templates/list").stdout; !strings.Contains(got, "file://{+path}") {
+				t.Errorf("resources/templates/list answered %s", head(got))
+			}
+			note := filepath.Join(c.root, "a note.txt")
+			if err := os.WriteFile(note, []byte("read <me>\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			uri := "file://" + strings.ReplaceAll(note, " ", "%20")
+			if got := inspect("--method", "resources/read", "--uri", uri).stdout; !strings.Contains(got, `read <me>\n`) || !strings.Contains(got, "async-crud-mcp/hash") {
+				t.Errorf("resources/read answered %s", head(got))
 			}
 		})
 	}
