@@ -1,9 +1,9 @@
 package files
 
 import (
-	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -142,6 +142,14 @@ func (t *target) splice(v *encoding.View, seen access.Verdict, current content, 
 		return content{}, t.markers()
 	}
 	before := v.Loose()
+	mark, plain := bytesBefore(current.raw, before)
+	if plain && len(seen.Hidden) == 0 {
+		if err := t.mayHold(text); err != nil {
+			return content{}, err
+		}
+		// Even a line with bytes that are no text can be edited then.
+		return t.edited(slices.Concat(mark, text), nil)
+	}
 	at := lineStarts(before)
 	hunks := diff.Lines([]byte(seen.Text), text).Hunks()
 	edits := make([]encoding.Edit, len(hunks))
@@ -158,15 +166,34 @@ func (t *target) splice(v *encoding.View, seen access.Verdict, current content, 
 	if len(seen.Hidden) > 0 {
 		text = uncover(before, edits)
 	}
-	if d := t.scope.Content.Scan(strings.ToValidUTF8(string(text), "")).Denied; d != nil {
-		return content{}, t.blocked(d)
+	if err := t.mayHold(text); err != nil {
+		return content{}, err
 	}
-	if mark, same := bytes.CutSuffix(current.raw, []byte(before)); same {
-		// The text is the bytes, so that even a line with bytes that are no text
-		// can be edited.
-		return t.edited(append(bytes.Clone(mark), text...), nil)
+	if plain {
+		return t.edited(slices.Concat(mark, text), nil)
 	}
 	return t.edited(v.Splice(edits...))
+}
+
+// bytesBefore returns what stands in raw before text, if text is the rest of it
+// byte for byte.
+func bytesBefore(raw []byte, text string) ([]byte, bool) {
+	n := len(raw) - len(text)
+	if n < 0 || string(raw[n:]) != text { // compares without a copy
+		return nil, false
+	}
+	return raw[:n], true
+}
+
+// mayHold applies the content rules to a whole text that a file is to hold.
+func (t *target) mayHold(text []byte) error {
+	if !t.scope.Redacts {
+		return nil // there are none, and the text may be long
+	}
+	if d := t.scope.Content.Scan(strings.ToValidUTF8(string(text), "")).Denied; d != nil {
+		return t.blocked(d)
+	}
+	return nil
 }
 
 // uncover makes the edits in the text that holds what is hidden.
