@@ -34,7 +34,9 @@ func BenchmarkExec(b *testing.B) {
 
 func BenchmarkWrap(b *testing.B) {
 	s := newScene(b)
-	box := s.sandbox(b, func(o *Options) { o.System = &System{OS: "linux", Bwrap: BwrapProgram{Path: "/usr/bin/bwrap", Works: true}} })
+	box := s.sandbox(b, func(o *Options) {
+		o.System = &System{OS: "linux", Bwrap: BwrapProgram{Path: "/usr/bin/bwrap", Works: true}}
+	})
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := box.Wrap([]string{"/bin/true"}); err != nil {

@@ -56,7 +56,9 @@ func TestWorktreeCanCommitAndCannotTouchItsRepository(t *testing.T) {
 // A command that writes .git cannot make the next one's sandbox wider.
 func TestWorktreeCountsOnlyWhenItsRepositoryKnowsIt(t *testing.T) {
 	s := newScene(t)
-	s.write(t, "outside/.git/worktrees/w/gitdir", "/elsewhere/.git\n")
+	s.write(t, "elsewhere/.git", "a worktree of its own\n")
+	s.write(t, "outside/.git/worktrees/w/gitdir", s.path("elsewhere/.git")+"\n")
+	s.write(t, "outside/.git/objects/x", "")
 	if err := os.RemoveAll(s.path("project/.git")); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,6 @@ func TestWorktreeCountsOnlyWhenItsRepositoryKnowsIt(t *testing.T) {
 		}
 	}
 	s.write(t, "outside/.git/worktrees/w/gitdir", s.path("project/.git")+"\n")
-	s.write(t, "outside/.git/objects/x", "")
 	s.write(t, "project/.git", "gitdir: "+s.path("outside/.git/worktrees/w")+"\n")
 	if p := s.sandbox(t, nil).plan(); !p.writableAt(s.path("outside/.git/objects")) {
 		t.Errorf("the worktree's repository is not writable: %v", p.areas)
@@ -355,7 +356,7 @@ func TestHintSaysWhatWasRefusedAndWhatWouldChangeIt(t *testing.T) {
 			{Strict, "", `mkdir dist/x`, "no hint"}, // a missing parent is no refusal
 			{Strict, "", `mkdir -p dist/x`, "async_mkdir"},
 			{ReadOnly, "", `touch new`, "write nothing"},
-			{WorkspaceWrite, NetworkOff, `curl -sS http://192.0.2.1/ || python3 -c 'import socket; socket.create_connection(("192.0.2.1", 80))'`, "sandbox.network"},
+			{WorkspaceWrite, NetworkOff, `perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0) && connect($s, sockaddr_in(80, inet_aton("192.0.2.1"))) or die $!'`, "sandbox.network"},
 			{WorkspaceWrite, "", `cat missing`, "no hint"},
 			{WorkspaceWrite, "", `exit 1`, "no hint"},
 			{WorkspaceWrite, "", `echo '/bin/bash: src/a.go: Permission denied' >&2; exit 1`, "no hint"}, // the sandbox allows that
