@@ -7,11 +7,11 @@ import (
 )
 
 // loaders are variables that make every program load code, whoever starts it.
-var loaders = []string{"LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH_PRELOAD", "DYLD_INSERT_LIBRARIES", "DYLD_FRAMEWORK_PATH", "GCONV_PATH", "GLIBC_TUNABLES"}
+const loaders = "LD_PRELOAD LD_AUDIT DYLD_INSERT_LIBRARIES GCONV_PATH"
 
 // startup are variables whose value a shell or interpreter runs when it starts.
-const startup = `BASH_ENV PROMPT_COMMAND SHELLOPTS BASHOPTS ZDOTDIR PERL5OPT PERL5DB PERLLIB PYTHONSTARTUP PYTHONINSPECT PYTHONBREAKPOINT RUBYSHELL
-	GIT_EXEC_PATH GIT_CONFIG_PARAMETERS GIT_PROXY_COMMAND LESSOPEN LESSCLOSE NODE_REPL_EXTERNAL_MODULE BASH_LOADABLES_PATH`
+const startup = `BASH_ENV PROMPT_COMMAND PERL5OPT PERL5DB PYTHONSTARTUP RUBYSHELL GIT_EXEC_PATH GIT_CONFIG_PARAMETERS GIT_PROXY_COMMAND LESSOPEN LESSCLOSE
+	NODE_REPL_EXTERNAL_MODULE BASH_LOADABLES_PATH`
 
 // pagers are variables that hold a command which reads standard input or is given
 // something else than a project file.
@@ -20,13 +20,13 @@ const pagers = `PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER GH_PAGER BAT_PAGER DELTA_
 	CARGO_BUILD_RUSTC_WRAPPER GH_BROWSER`
 
 // differs are variables that hold a command which is given files.
-const differs = `GIT_EXTERNAL_DIFF LESSOPEN RIPGREP_PRE`
+const differs = `GIT_EXTERNAL_DIFF`
 
 // variable judges the assignment of a variable that commands will see.
 func (j *judge) variable(name, value string, at Span) *Decision {
 	value = strings.TrimSpace(value)
 	switch {
-	case loads(name), has(startup, name), strings.HasPrefix(name, "BASH_FUNC_"):
+	case has(loaders, name), has(startup, name), strings.HasPrefix(name, "BASH_FUNC_"):
 		if value == "" {
 			return nil // taken away
 		}
@@ -68,15 +68,6 @@ func (j *judge) variable(name, value string, at Span) *Decision {
 	return nil
 }
 
-func loads(name string) bool {
-	for _, l := range loaders {
-		if strings.EqualFold(l, name) {
-			return true
-		}
-	}
-	return false
-}
-
 // setting judges a command that a setting holds. files says that it will be given
 // files.
 func (j *judge) setting(name, value string, at Span, files bool) *Decision {
@@ -98,21 +89,25 @@ func (j *judge) setting(name, value string, at Span, files bool) *Decision {
 	return d
 }
 
-// Env judges a variable that a caller gives to a command. What makes every
-// program load code is refused whatever the mode is: it would reach the program
+// Env judges a variable that a caller gives to a command. What tells programs
+// which code to load is refused whatever the mode is: it would reach the program
 // that sets up the sandbox.
 func (s *Set) Env(name, value string) Decision {
-	j := &judge{set: s}
-	at := Span{}
-	switch {
-	case loads(name) && value != "":
-	case s.mode != Extend:
-		return Decision{Level: LevelGrammar}
+	allowed := Decision{Level: LevelGrammar}
+	upper := strings.ToUpper(name)
+	if strings.HasPrefix(upper, "LD_") || strings.HasPrefix(upper, "DYLD_") || upper == "GCONV_PATH" || upper == "GLIBC_TUNABLES" {
+		return Decision{
+			Denied: true, Rule: "environment", Level: LevelGrammar,
+			Reason: name + " tells programs which code to load; leave it out, or write NAME=value before the command",
+		}
 	}
-	if d := j.variable(name, value, at); d != nil {
-		d.Level = LevelGrammar
-		d.Span = Span{}
-		return *d
+	if s.mode != Extend {
+		return allowed
 	}
-	return Decision{Level: LevelGrammar}
+	d := (&judge{set: &Set{mode: Extend}}).variable(name, value, Span{})
+	if d == nil {
+		return allowed
+	}
+	d.Level = LevelGrammar
+	return *d
 }

@@ -146,6 +146,9 @@ func (j *judge) powershell(text string, within *Span) *Decision {
 
 // foreignCall judges a program that another shell calls, as bash would call it.
 func (j *judge) foreignCall(c *shellast.Call) *Decision {
+	if d := j.seeCall(c, Span(c.Span)); d != nil {
+		return d
+	}
 	return j.simple(&command{words: c.Words, call: c, stdin: c.Stdin, at: Span(c.Span)})
 }
 

@@ -63,7 +63,7 @@ func interpreter(name string) (*language, bool) {
 	switch base {
 	case "pypy", "python", "pythonw", "ipython", "py", "micropython", "bpython", "jython", "graalpy":
 		base = "python"
-	case "nodejs", "iojs":
+	case "nodejs", "iojs", "ts-node", "tsx", "esno", "babel-node", "mongosh", "mongo":
 		base = "node"
 	case "luajit", "lua", "texlua", "luau":
 		base = "lua"
@@ -99,7 +99,7 @@ func (l *language) read(args []shellast.Word) given {
 		return l.readPerl(args)
 	}
 	if l.lang == snippet.Node {
-		args = splitPrint(args)
+		args = printing(args)
 	}
 	a := l.spec.read(args)
 	g := given{code: a.all(l.code), operands: a.operands}
@@ -117,16 +117,20 @@ func (l *language) read(args []shellast.Word) given {
 	return g
 }
 
-// splitPrint reads node's -pe as -p.
-func splitPrint(args []shellast.Word) []shellast.Word {
+// printing reads node's -pe, and -p before another option, as what they are: a
+// flag.
+func printing(args []shellast.Word) []shellast.Word {
+	out := make([]shellast.Word, 0, len(args))
 	for i, a := range args {
 		if a.Text == "-pe" || a.Text == "-ep" {
-			out := append([]shellast.Word{}, args...)
-			out[i].Text = "-e"
-			return out
+			a.Text = "-e"
 		}
+		if (a.Text == "-p" || a.Text == "--print") && i+1 < len(args) && strings.HasPrefix(args[i+1].Text, "-") {
+			continue
+		}
+		out = append(out, a)
 	}
-	return args
+	return out
 }
 
 // readPerl reads options that cluster with values: -lane, -pi.bak, -0777 -ne.
@@ -198,13 +202,16 @@ func (j *judge) interpreted(c *command, l *language) *Decision {
 		}
 	}
 	if len(g.code) > 0 && l.lang != snippet.SQL {
-		if g.loops && len(g.operands) > 0 && !stream(g.operands[0]) {
+		if len(g.operands) > 0 && !stream(g.operands[0]) && (g.loops || readsOperands(l.lang, g.code)) {
 			return j.deny("one-liner", c.name+" "+g.operands[0].Text, c.at)
 		}
 		if c.stdin.Kind == shellast.File && !stream(c.stdin.File) {
 			return j.deny("redirect-read", c.name+" < "+c.stdin.File.Text, c.at)
 		}
 		return nil
+	}
+	if d := j.framework(c, l.lang, g.operands); d != nil {
+		return d
 	}
 	switch {
 	case g.module != "":
@@ -217,6 +224,52 @@ func (j *judge) interpreted(c *command, l *language) *Decision {
 		return j.stdinCode(c, l.lang)
 	}
 	return nil
+}
+
+// framework judges code given to the consoles of web frameworks: manage.py shell
+// -c, artisan tinker --execute, rails runner.
+func (j *judge) framework(c *command, lang snippet.Lang, args []shellast.Word) *Decision {
+	if len(args) < 3 && lang != snippet.PHP || len(args) < 2 {
+		return nil
+	}
+	script, _ := args[0].Base()
+	s := spec{values: "c command e execute i interface environment"}
+	a := s.read(args[2:])
+	var code []shellast.Word
+	switch script + " " + args[1].Text {
+	case "manage.py shell", "manage.py shell_plus", "artisan tinker":
+		code = a.all("c command execute")
+	case "rails runner", "rails r":
+		code = a.operands[:min(1, len(a.operands))]
+	}
+	for _, w := range code {
+		if d := j.code(c, lang, w.Text); d != nil {
+			return d
+		}
+	}
+	return nil
+}
+
+// rails judges the runner of Ruby on Rails.
+func (j *judge) rails(c *command) *Decision {
+	return j.framework(c, snippet.Ruby, c.words)
+}
+
+// readsOperands reports whether code reads the files that are its operands.
+func readsOperands(lang snippet.Lang, code []shellast.Word) bool {
+	for _, w := range code {
+		switch lang {
+		case snippet.Perl:
+			if strings.Contains(w.Text, "<>") || strings.Contains(w.Text, "ARGV>") {
+				return true
+			}
+		case snippet.Ruby:
+			if strings.Contains(w.Text, "gets") || strings.Contains(w.Text, "readline") || strings.Contains(w.Text, "$<") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // subInterpreter judges deno and bun, whose subcommands run programs too.
@@ -343,7 +396,9 @@ func (j *judge) shell(c *command) *Decision {
 				return nil
 			}
 			if c.stdin.Kind == shellast.File && !stream(c.stdin.File) {
-				return j.deny("redirect-read", c.name+" < "+c.stdin.File.Text, c.at)
+				if d := j.deny("redirect-read", c.name+" < "+c.stdin.File.Text, c.at); d != nil {
+					return d
+				}
 			}
 			return j.innerScript(c, args[i].Text, shellast.Options{Args: append([]shellast.Word{}, args[i+1:]...), Known: true})
 		default:

@@ -115,27 +115,37 @@ func (j *judge) call(c *shellast.Call, within *Span) *Decision {
 			return d
 		}
 	}
-	if len(c.Words) == 0 {
-		if d := j.see(c.String(), "", at); d != nil && (len(c.Redirs) > 0 || len(c.Assigns) > 0) {
+	if d := j.seeCall(c, at); d != nil {
+		return d
+	}
+	for _, r := range c.Redirs {
+		var d *Decision
+		switch {
+		case r.Writes() && (r.Target.Text == "-" || !stream(r.Target)):
+			d = j.deny("redirect-write", r.Op+" "+r.Target.Text, place(r.Span))
+		case r.Reads() && len(c.Words) == 0 && !stream(r.Target):
+			d = j.deny("redirect-read", r.Op+" "+r.Target.Text, place(r.Span))
+		}
+		if d != nil {
 			return d
 		}
 	}
-	for _, r := range c.Redirs {
-		if r.Writes() && (r.Target.Text == "-" || !stream(r.Target)) {
-			return j.deny("redirect-write", r.Op+" "+r.Target.Text, place(r.Span))
-		}
-		if r.Reads() && len(c.Words) == 0 && !stream(r.Target) {
-			return j.deny("redirect-read", r.Op+" "+r.Target.Text, place(r.Span))
-		}
-	}
-	if len(c.Words) == 0 {
+	if len(c.Words) == 0 || c.Function {
 		return nil
 	}
-	cmd := &command{words: c.Words, call: c, stdin: c.Stdin, at: at}
-	if c.Function {
-		return j.see(c.String(), c.Words[0].Text, at)
+	return j.simple(&command{words: c.Words, call: c, stdin: c.Stdin, at: at})
+}
+
+// seeCall is see for a whole call.
+func (j *judge) seeCall(c *shellast.Call, at Span) *Decision {
+	if j.saw == nil && len(j.set.user) == 0 {
+		return nil
 	}
-	return j.simple(cmd)
+	name, known := c.Name()
+	if !known {
+		name = ""
+	}
+	return j.see(c.String(), name, at)
 }
 
 // see reports a simple command, and judges it by a person's rules.
@@ -171,16 +181,9 @@ func (j *judge) simple(c *command) *Decision {
 
 	first := c.words[0]
 	name, known := first.Base()
-	if j.saw != nil || len(j.set.user) > 0 {
-		seen := name
-		if !known {
-			seen = ""
-		}
-		text := shellast.Normal(c.words)
-		if len(c.words) == len(c.call.Words) {
-			text = c.call.String()
-		}
-		if d := j.see(text, seen, c.at); d != nil {
+	if &c.words[0] != &c.call.Words[0] { // it is inside a wrapper
+		inside := shellast.Call{Words: c.words}
+		if d := j.seeCall(&inside, c.at); d != nil {
 			return d
 		}
 	}
@@ -189,6 +192,11 @@ func (j *judge) simple(c *command) *Decision {
 			return nil // there is no such command
 		}
 		return j.deny("computed-name", first.Text, c.at)
+	}
+	if first.Vanish && len(c.words) > 1 { // the next word may turn out to be the command
+		if d := j.inner(c, c.words[1:]); d != nil {
+			return d
+		}
 	}
 	c.name = canonical(name)
 	if args := c.args(); len(args) == 1 && (args[0].Text == "--help" || args[0].Text == "--version") {

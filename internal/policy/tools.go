@@ -94,8 +94,8 @@ func handlerOf(name string) func(*judge, *command) *Decision {
 		return (*judge).just
 	case "gio":
 		return (*judge).gio
-	case "busctl", "dbus-send":
-		return nil
+	case "rails":
+		return (*judge).rails
 	case "pwsh", "powershell":
 		return (*judge).pwsh
 	case "cmd":
@@ -379,10 +379,10 @@ func (j *judge) tar(c *command) *Decision {
 	}
 	s := spec{values: "f C T X I g b H K L N V F file directory files-from exclude-from use-compress-program to-command checkpoint-action info-script new-volume-script rsh-command rmt-command exclude transform"}
 	a := s.read(args)
-	if _, ok := a.find("O to-stdout"); ok {
-		return j.deny("file-url", "tar -O", c.at)
+	if o, ok := a.find("O to-stdout to-command"); ok {
+		return j.deny("file-url", "tar "+dashed(o.name), c.at)
 	}
-	for _, v := range a.all("I use-compress-program to-command F info-script new-volume-script rsh-command rmt-command") {
+	for _, v := range a.all("I use-compress-program F info-script new-volume-script rsh-command rmt-command") {
 		if d := j.innerScript(c, v.Text, shellast.Options{Stdin: &shellast.Input{Kind: shellast.Pipe}}); d != nil {
 			return d
 		}

@@ -58,7 +58,7 @@ var wrappers = map[string]*wrapper{
 	"busybox": run(""), "toybox": run(""), "shx": run(""), "coreutils": run(""), "winpty": run(""), "wsl": run("d u e"), "stdenv": run(""), "gtimeout": skipping(1, "k s"),
 	"start-stop-daemon": run("x p n u g d exec pidfile").dashed(), "retry": run("t d times delay"), "ts-retry": run(""), "chronic": run(""), "ifne": run(""), "daemonize": run("c p l u o e a"),
 
-	"watch": {spec: spec{values: "n interval", first: true}, line: true}, "script": run("").scripted("c command"), "su": {spec: spec{values: "s g G c shell command"}, scripts: "c command", skip: 99},
+	"watch": {spec: spec{values: "n interval", first: true}, line: true}, "script": {spec: spec{values: "c command E I O B T m o"}, scripts: "c command", skip: 99}, "su": {spec: spec{values: "s g G c shell command"}, scripts: "c command", skip: 99},
 	"runuser": run("u g G s user group").scripted("c command"), "sg": {spec: spec{values: "c", first: true}, skip: 1, scripts: "c", line: true},
 	"hyperfine":             {spec: spec{values: "w m M r p c n L s S warmup min-runs max-runs runs prepare setup cleanup parameter-list parameter-scan shell style export-json export-markdown command-name u i N"}, scripts: "p prepare s setup c cleanup", each: true},
 	"concurrently":          {spec: spec{values: "n c p names prefix-colors prefix max-processes kill-others"}, each: true},

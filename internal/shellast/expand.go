@@ -226,6 +226,7 @@ type expander struct {
 	glob    bool
 	process bool
 	from    *Call
+	vanish  bool
 	parts   int
 }
 
@@ -243,7 +244,7 @@ func (e *expander) end() {
 	if e.started {
 		word := Word{Text: e.cur.String(), Glob: e.glob, Process: e.process, Span: e.at}
 		if e.parts == 1 {
-			word.From = e.from
+			word.From, word.Vanish = e.from, e.vanish
 		}
 		e.out = append(e.out, word)
 	}
@@ -282,7 +283,7 @@ func (e *expander) part(p syntax.WordPart, quoted bool) {
 	case *syntax.CmdSubst:
 		e.parts++
 		e.started = true
-		e.from = e.w.only(p.Stmts)
+		e.from, e.vanish = e.w.only(p.Stmts), !quoted
 		e.cur.WriteString(output(e.from))
 	case *syntax.ProcSubst:
 		e.parts++
@@ -364,7 +365,7 @@ func (e *expander) param(p *syntax.ParamExp, quoted bool) {
 
 // fields adds an unquoted value, which the shell splits at white space.
 func (e *expander) fields(item string) {
-	if e.w.split && strings.ContainsAny(item, " \t\n,:;/|-") {
+	if e.w.split && item != "" {
 		item = hole
 	}
 	for item != "" {

@@ -151,7 +151,7 @@ func (r *foreign) block(i int, close byte) int {
 			case redirects && r.text[from:i] == text:
 				pending = &Redir{Op: op, Span: Span{from, i}}
 			case has(r.starts, text) && r.text[from:i] == text:
-				words = nil
+				end(false, from)
 			default:
 				words = append(words, word)
 			}
@@ -280,7 +280,11 @@ func (r *foreign) double(i int, b *strings.Builder) int {
 			}
 			return i + 1
 		case rest[0] == r.escape && len(rest) > 1 && quote == '"':
-			b.WriteString(ansi(rest[:2]))
+			if r.escape == '\\' {
+				b.WriteString(ansi(rest[:2]))
+			} else {
+				b.WriteByte(rest[1])
+			}
 			i += 2
 		case strings.HasPrefix(rest, r.inner) && (r.doubled || !plain):
 			b.WriteRune(Hole)
@@ -310,7 +314,7 @@ func (r *foreign) inside(i int) int {
 	}
 	end := r.block(i+1, closing)
 	r.depth--
-	if r.err == nil && (end >= len(r.text) || r.text[end] != closing) {
+	if r.err != nil || end >= len(r.text) || r.text[end] != closing {
 		r.fail("a bracket is not closed", end)
 		return len(r.text)
 	}

@@ -63,6 +63,7 @@ type Word struct {
 	Text    string // unquoted; a Hole where it is computed
 	Glob    bool   // the shell may replace it by file names
 	Process bool   // a process substitution
+	Vanish  bool   // an unquoted substitution: without output there is no such word
 	From    *Call  // the one simple command whose output the whole word is, if so
 	Span    Span
 }
@@ -209,7 +210,7 @@ func (c *Call) String() string {
 		}
 		parts = append(parts, r.Fd+r.Op+sep+quoted(r.Target.Text))
 	}
-	return strings.Join(parts, " ")
+	return strings.ReplaceAll(strings.Join(parts, " "), hole, "${…}")
 }
 
 // Normal returns words as one line: the first by its last path component if that
@@ -232,7 +233,7 @@ func Normal(words []Word) string {
 func quoted(s string) string {
 	plain := func(r rune) bool {
 		return r > 0x7f || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-			strings.ContainsRune("%+,-./:=@_^~{}?*[]!#", r)
+			strings.ContainsRune("%+,-./:=@_^~{}[]!#", r)
 	}
 	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s

@@ -169,7 +169,7 @@ func (w *walker) command(cmd syntax.Command, f frame) *Call {
 	case *syntax.FuncDecl:
 		w.function(c, f)
 	case *syntax.TimeClause:
-		return w.stmt(c.Stmt, f)
+		return w.stmt(timed(c), f)
 	case *syntax.CoprocClause:
 		w.inside(c.Name, f)
 		w.stmt(c.Stmt, f)
@@ -179,6 +179,24 @@ func (w *walker) command(cmd syntax.Command, f frame) *Call {
 		w.stmt(c.Body, f)
 	}
 	return nil
+}
+
+// timed returns what time runs. Shells without that keyword call the program,
+// whose options bash would take for a command.
+func timed(c *syntax.TimeClause) *syntax.Stmt {
+	if c.Stmt == nil {
+		return nil
+	}
+	call, ok := c.Stmt.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 || !strings.HasPrefix(call.Args[0].Lit(), "-") {
+		return c.Stmt
+	}
+	end := syntax.NewPos(c.Time.Offset()+4, c.Time.Line(), c.Time.Col()+4)
+	word := &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{ValuePos: c.Time, ValueEnd: end, Value: "time"}}}
+	s, whole := *c.Stmt, *call
+	whole.Args = append([]*syntax.Word{word}, call.Args...)
+	s.Cmd = &whole
+	return &s
 }
 
 func (w *walker) binary(c *syntax.BinaryCmd, f frame) *Call {
@@ -245,7 +263,7 @@ func (w *walker) function(c *syntax.FuncDecl, f frame) {
 // call walks a simple command: what stands in its words, then each reading of
 // them.
 func (w *walker) call(c *syntax.CallExpr, redirs []Redir, at Span, f frame) *Call {
-	assigns := w.assigns(c.Assigns, f)
+	assigns := w.assigns(c.Assigns, f, len(c.Args) > 0)
 	for _, word := range c.Args {
 		w.inside(word, f)
 	}
@@ -383,7 +401,7 @@ func (w *walker) decl(d *syntax.DeclClause, redirs []Redir, at Span, f frame) *C
 		case a.Naked:
 			word.Text = a.Name.Value
 		default:
-			one := w.assigns([]*syntax.Assign{a}, f)
+			one := w.assigns([]*syntax.Assign{a}, f, false)
 			call.Assigns = append(call.Assigns, one...)
 			word.Text = a.Name.Value + "=" + one[0].Value
 		}
@@ -397,7 +415,8 @@ func (w *walker) decl(d *syntax.DeclClause, redirs []Redir, at Span, f frame) *C
 	return w.add(call)
 }
 
-func (w *walker) assigns(list []*syntax.Assign, f frame) []Assign {
+// assigns walks assignments. Those before a command last as long as it does.
+func (w *walker) assigns(list []*syntax.Assign, f frame, passing bool) []Assign {
 	var out []Assign
 	for _, a := range list {
 		v := value{items: []string{""}}
@@ -418,7 +437,7 @@ func (w *walker) assigns(list []*syntax.Assign, f frame) []Assign {
 		if !w.quiet {
 			continue
 		}
-		if a.Name.Value == "IFS" {
+		if a.Name.Value == "IFS" && !passing {
 			w.split = true
 		}
 		switch {

@@ -298,7 +298,7 @@ var languages = map[Lang]language{
 			execSync execFile execFileSync spawn spawnSync readTextFile readTextFileSync writeTextFile writeTextFileSync readDir opendirSync
 			getBuiltinModule _load createRequire`),
 		forms: []form{
-			on("Deno", `\bDeno\s*\.\s*(?:open|read\w*|write\w*|remove|rename|mkdir|copyFile|create|truncate|run|Command|symlink|link)\b`),
+			on("Deno", `\bDeno\s*\.\s*(?:open|read|write|remove|rename|mkdir|copyFile|create|truncate|run|Command|symlink|link)\w*`),
 			on("Bun", `\bBun\s*\.\s*(?:file|write|spawn|spawnSync|\$|Glob|openInEditor)`),
 			on("eval Function", `(?:^|[^.\w])eval\s*\(|\bFunction\s*\(`),
 			on("process", `\bprocess\s*\.\s*(?:binding|dlopen|mainModule|_linkedBinding)\b`),
