@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,11 @@ type Entry struct {
 
 // Path returns the path of the entry, not following a link.
 func (e *Entry) Path() Path {
-	return Path{base: e.start.base, abs: filepath.Join(e.start.abs, filepath.FromSlash(e.Rel))}
+	abs, between := e.start.abs, sep
+	if os.IsPathSeparator(abs[len(abs)-1]) { // only a root ends so
+		between = ""
+	}
+	return Path{base: e.start.base, abs: abs + between + filepath.FromSlash(e.Rel)} // both are clean
 }
 
 // Info looks at the entry, or at what it leads to if it is a link that leads to
