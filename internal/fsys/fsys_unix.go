@@ -33,6 +33,20 @@ func lockFile(f *os.File) error {
 	}
 }
 
+// tryLockFile is lockFile that does not wait.
+func tryLockFile(f *os.File) (bool, error) {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return false, nil
+		default:
+			return err == nil, err
+		}
+	}
+}
+
 // unlockFile lets the next one in; closing would do so, but not while a child
 // process still has the file.
 func unlockFile(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }

@@ -1,6 +1,7 @@
 package fsys
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -16,6 +17,15 @@ func syncDir(*os.Root) error { return nil }
 // lockFile waits until no other open file has the lock of f.
 func lockFile(f *os.File) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, new(windows.Overlapped))
+}
+
+// tryLockFile is lockFile that does not wait.
+func tryLockFile(f *os.File) (bool, error) {
+	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // unlockFile lets the next one in.

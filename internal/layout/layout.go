@@ -71,6 +71,7 @@ var here = Map{
 		{"github.com/fsnotify/fsnotify", []string{"watch"}},
 		{"gopkg.in/natefinch/lumberjack.v2", []string{"fsys"}},
 		{"golang.org/x/sys", []string{"fsys/opendir", "fsys", "watch", "localsock", "shell/proc", "shell/sandbox", "daemon/osservice"}},
+		{"github.com/Microsoft/go-winio", []string{"localsock"}},
 		{"github.com/kardianos/service", []string{"daemon/osservice"}},
 		{"modernc.org/sqlite", []string{"history/archive"}},
 		{"github.com/klauspost/compress", []string{"history/archive", "history"}},

@@ -1,5 +1,5 @@
-// Package localsock says who is on the other end of a local connection: the
-// user that owns the peer's socket.
+// Package localsock is the user's private socket, and says who is on the other
+// end of a local connection: the user that owns the peer's socket.
 //
 // The answer is the system's, not the peer's, and holds for the moment of the
 // question: ask when a connection is accepted, or before the first byte is sent

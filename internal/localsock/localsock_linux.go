@@ -28,21 +28,41 @@ func peerUID(c net.Conn) (int, error) {
 
 // unixPeer asks the socket itself, which remembers who connected.
 func unixPeer(c *net.UnixConn) (int, error) {
+	cred, err := credentials(c)
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Uid), nil
+}
+
+func peerPID(c net.Conn) (int, error) {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return 0, fmt.Errorf("peer of a %T: %w", c, ErrUnsupported)
+	}
+	cred, err := credentials(u)
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
+}
+
+func credentials(c *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0, fmt.Errorf("peer of %s: %w", c.LocalAddr(), err)
+		return nil, fmt.Errorf("peer of %s: %w", c.LocalAddr(), err)
 	}
 	var cred *unix.Ucred
 	var credErr error
 	if err := raw.Control(func(fd uintptr) {
 		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
-		return 0, fmt.Errorf("peer of %s: %w", c.LocalAddr(), err)
+		return nil, fmt.Errorf("peer of %s: %w", c.LocalAddr(), err)
 	}
 	if credErr != nil {
-		return 0, fmt.Errorf("peer of %s: %w", c.LocalAddr(), credErr)
+		return nil, fmt.Errorf("peer of %s: %w", c.LocalAddr(), credErr)
 	}
-	return int(cred.Uid), nil
+	return cred, nil
 }
 
 // pair is a TCP connection seen from one end.
