@@ -23,7 +23,7 @@ const (
 // FileResource declares file://: every file that async_read can read.
 func FileResource(engine *files.Engine) *tool.Resource {
 	return tool.NewResource(tool.ResourceSpec{
-		Name: "file", Template: "file://{+path}", Title: "A file of the project", Toolset: Files,
+		Name: "file", Template: "file://{+path}", Title: "A file of the project", Toolset: Files, Beside: "async_read",
 		Doc:   "A file by its absolute path, under the rules of async_read: text as text, anything else as a blob. _meta has the hash that async_update takes as expected_hash. Subscribe to hear when anybody changes the file, in the server or outside; it need not exist yet.",
 		Codes: fileCodes(fault.FileNotFound, fault.EncodingError, fault.FileTooLarge, fault.IsADirectory, fault.NotARegularFile, fault.ContentBlocked, fault.LockTimeout),
 		Examples: []tool.ResourceExample{

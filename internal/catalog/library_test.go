@@ -101,6 +101,9 @@ func TestEveryResourceAndPromptIsFitForEveryHost(t *testing.T) {
 		if !strings.Contains(r.Address(), "://") {
 			t.Errorf("resource %s stands at %s, which has no scheme", r.Name, r.Address())
 		}
+		if r.Beside != "" && s.set.Lookup(r.Beside) == nil {
+			t.Errorf("resource %s stands beside %s, which is no tool", r.Name, r.Beside)
+		}
 		codesAreKnown(t, r.Name, r.Codes)
 	}
 	for _, p := range s.lib.Prompts() {

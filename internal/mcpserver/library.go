@@ -59,8 +59,8 @@ func newShelf(lib *tool.Library) *shelf {
 }
 
 // SetLibrary replaces the resources and prompts on offer. Clients are told of each
-// list that differs from before; requests under way go on with what they found,
-// and so do subscriptions.
+// list that differs from before; requests under way go on with what they found.
+// Subscribers hear nothing of what is not on offer any more.
 func (s *Server) SetLibrary(lib *tool.Library) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -125,7 +125,7 @@ func (s *Server) listResources(ctx context.Context, sess *session, sh *shelf, p 
 	all := []*mcp.Resource{} // never null
 	for _, r := range sh.lib.Resources() {
 		switch {
-		case !sess.allowsToolset(r.Toolset):
+		case !s.allowsResource(sess, r):
 		case r.Template == "":
 			all = append(all, sh.resources[r.Name])
 		case r.List != nil:
@@ -151,7 +151,7 @@ func (s *Server) listTemplates(ctx context.Context, sess *session, sh *shelf, re
 	}
 	all := []*mcp.ResourceTemplate{}
 	for _, r := range sh.lib.Resources() {
-		if r.Template != "" && sess.allowsToolset(r.Toolset) {
+		if r.Template != "" && s.allowsResource(sess, r) {
 			all = append(all, sh.templates[r.Name])
 		}
 	}
@@ -162,10 +162,22 @@ func (s *Server) listTemplates(ctx context.Context, sess *session, sh *shelf, re
 // at returns the resource of an address, if the session may have it.
 func (sh *shelf) at(sess *session, uri string) (*tool.Resource, tool.Ref) {
 	r, ref := sh.lib.At(uri)
-	if r == nil || !sess.allowsToolset(r.Toolset) {
+	if r == nil || !sess.srv.allowsResource(sess, r) {
 		return nil, ref
 	}
 	return r, ref
+}
+
+// allowsResource reports whether the session may have r: its toolset, and the tool
+// that it stands beside, be it switched off for all or for this session.
+func (s *Server) allowsResource(sess *session, r *tool.Resource) bool {
+	if r.Beside != "" {
+		set := s.tools.Load().set
+		if t := set.Lookup(r.Beside); t == nil || !sess.allows(set, t) {
+			return false
+		}
+	}
+	return sess.allowsToolset(r.Toolset)
 }
 
 // reading is one resources/read on its way through the SDK to handleRead and back.
@@ -462,7 +474,7 @@ func (c *completion) find(ref *mcp.CompleteReference, name string) (func(context
 		return a.Complete, nil
 	}
 	r := c.shelf.lib.Declared(ref.URI)
-	if r == nil || !c.sess.allowsToolset(r.Toolset) {
+	if r == nil || !c.sess.srv.allowsResource(c.sess, r) {
 		return nil, fmt.Errorf("unknown resource %q; name it by its template", clip(ref.URI, 200))
 	}
 	if !slices.Contains(r.Variables(), name) {

@@ -381,6 +381,69 @@ func TestASessionHasTheResourcesOfItsToolsets(t *testing.T) {
 	}
 }
 
+func TestAResourceGoesWithTheToolItStandsBeside(t *testing.T) {
+	s := &shelves{}
+	lib, err := tool.NewLibrary([]*tool.Resource{tool.NewResource(tool.ResourceSpec{
+		Name: "item", Template: "item://{id}", Toolset: "talk", Beside: "count", Read: s.read, Watch: s.watch,
+	})}, nil, tool.SetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(o *Options) { o.Library = lib })
+	for _, tc := range []struct {
+		tools []string // of the server
+		limit caller.Caller
+		has   bool
+	}{
+		{nil, caller.Caller{}, true},
+		{nil, caller.Caller{Exclude: []string{"count_tool"}}, false},
+		{nil, caller.Caller{Toolsets: []string{"talk"}}, false}, // count is in another
+		{[]string{"echo"}, caller.Caller{}, false},
+	} {
+		r.SetTools(r.set(t, tc.tools...))
+		p := r.stdio(t, caller.With(t.Context(), &tc.limit))
+		p.initialize()
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"resources/templates/list"}`)
+		if got := p.line(); strings.Contains(got, "item://{id}") != tc.has {
+			t.Errorf("%+v: listed %s", tc, got)
+		}
+		for _, method := range []string{"read", "subscribe"} {
+			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/%s","params":{"uri":"item://x"}}`, method))
+			if m := p.next(); (m.Error == nil) != tc.has {
+				t.Errorf("%+v: %s = %+v", tc, method, m)
+			}
+		}
+	}
+}
+
+func TestASubscriberHearsNothingOfWhatIsNotOnOffer(t *testing.T) {
+	r, s := newLibraryRig(t)
+	u := r.subscriber(t, era{"stdio", "2025-06-18"})
+	kept := tool.NewResource(tool.ResourceSpec{Name: "kept", Template: "kept://{id}", Toolset: "talk", Read: s.read, Watch: s.watch})
+	offer := func(resources ...*tool.Resource) {
+		t.Helper()
+		lib, err := tool.NewLibrary(resources, nil, tool.SetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetLibrary(lib)
+	}
+	offer(append(s.library(t).Resources(), kept)...)
+	for _, uri := range []string{"item://gone", "kept://here"} {
+		if err := u.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	offer(kept)
+	s.change("gone")
+	u.until(t, s, "here", "kept://here") // and nothing else came before it
+	for range len(u.told) {
+		<-u.told
+	}
+	offer(append(s.library(t).Resources(), kept)...)
+	u.until(t, s, "gone", "item://gone")
+}
+
 func TestAChangedLibraryIsAnnounced(t *testing.T) {
 	eachLibraryEra(t, func(t *testing.T, r *rig, s *shelves, e era) {
 		resources, prompts := make(chan struct{}, 100), make(chan struct{}, 100)

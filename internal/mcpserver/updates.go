@@ -39,6 +39,7 @@ const (
 // subscriber tells one client of changes of what it has subscribed to.
 type subscriber struct {
 	srv    *Server
+	sess   *session
 	sdk    *mcp.ServerSession
 	ctx    context.Context //nolint:containedctx // the life of the subscriptions, not of a request
 	cancel context.CancelFunc
@@ -59,8 +60,8 @@ type subscription struct {
 	watch tool.Watch
 }
 
-func (s *Server) newSubscriber(ctx context.Context, sdk *mcp.ServerSession) *subscriber {
-	b := &subscriber{srv: s, sdk: sdk, ready: make(chan struct{}), done: make(chan struct{}), subs: make(map[string]*subscription)}
+func (sess *session) newSubscriber(ctx context.Context, sdk *mcp.ServerSession) *subscriber {
+	b := &subscriber{srv: sess.srv, sess: sess, sdk: sdk, ready: make(chan struct{}), done: make(chan struct{}), subs: make(map[string]*subscription)}
 	b.ctx, b.cancel = context.WithCancel(ctx)
 	return b
 }
@@ -213,6 +214,9 @@ func (b *subscriber) tell(sub *subscription) {
 	b.mu.Lock()
 	wanted := b.subs[sub.uri] == sub
 	b.mu.Unlock()
+	if r, _ := b.srv.shelf.Load().at(b.sess, sub.uri); r == nil { // it was taken off the offer
+		return
+	}
 	if !wanted || !b.safely(func() bool { return sub.watch.MayRead(sub.ctx) }) {
 		return
 	}
@@ -292,7 +296,7 @@ func (sess *session) subscriber(sdk *mcp.ServerSession) *subscriber {
 	sess.mu.Lock()
 	defer sess.mu.Unlock()
 	if sess.updates == nil {
-		sess.updates = sess.srv.newSubscriber(sess.ctx, sdk)
+		sess.updates = sess.newSubscriber(sess.ctx, sdk)
 		sess.updates.begin(nil)
 	}
 	return sess.updates
@@ -312,7 +316,6 @@ func (s *Server) unsubscribe(ctx context.Context, sess *session, req *mcp.Unsubs
 type listening struct {
 	*subscriber // nil: one of the older eras, about what is none of ours
 	asking      *asking
-	sess        *session
 	shelf       *shelf
 }
 
@@ -322,7 +325,7 @@ type listeningKey struct{}
 func (s *Server) listen(ctx context.Context, sess *session, sh *shelf, p *post, req *mcp.SubscriptionsListenRequest, next mcp.MethodHandler) (mcp.Result, error) {
 	a := sess.asks(ctx, req, p)
 	defer a.finish()
-	l := &listening{subscriber: s.newSubscriber(ctx, req.Session), asking: a, sess: sess, shelf: sh}
+	l := &listening{subscriber: sess.newSubscriber(ctx, req.Session), asking: a, shelf: sh}
 	defer l.stop()
 	return next(context.WithValue(ctx, listeningKey{}, l), "subscriptions/listen", req)
 }

@@ -24,6 +24,7 @@ type ResourceSpec struct {
 	Doc      string // what a model reads: what comes back, what it is good for
 	MIME     string // type of what is read; "": each content tells its own
 	Toolset  string // the group it is switched on and off with
+	Beside   string // a tool that gives the same; who may not call it may not read here; "": none
 	Codes    []fault.Code
 	Examples []ResourceExample
 
