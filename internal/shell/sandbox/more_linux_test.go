@@ -356,7 +356,7 @@ func TestHintSaysWhatWasRefusedAndWhatWouldChangeIt(t *testing.T) {
 			{Strict, "", `mkdir dist/x`, "no hint"}, // a missing parent is no refusal
 			{Strict, "", `mkdir -p dist/x`, "async_mkdir"},
 			{ReadOnly, "", `touch new`, "write nothing"},
-			{WorkspaceWrite, NetworkOff, `perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0) && connect($s, sockaddr_in(80, inet_aton("192.0.2.1"))) or die $!'`, "sandbox.network"},
+			{WorkspaceWrite, NetworkOff, `perl -MSocket -e 'my $s; socket($s, AF_INET, SOCK_STREAM, 0) && connect($s, sockaddr_in(80, inet_aton("192.0.2.1"))) or die $!'`, "sandbox.network"},
 			{WorkspaceWrite, "", `cat missing`, "no hint"},
 			{WorkspaceWrite, "", `exit 1`, "no hint"},
 			{WorkspaceWrite, "", `echo '/bin/bash: src/a.go: Permission denied' >&2; exit 1`, "no hint"}, // the sandbox allows that
