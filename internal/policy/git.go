@@ -79,7 +79,9 @@ func (j *judge) gitOptions(c *command, sub string, args []shellast.Word) *Decisi
 		long := strings.HasPrefix(w.Text, "--")
 		switch {
 		case long && name == "no-index":
-			return j.deny("read-file", "git diff --no-index", c.at)
+			if d := j.deny("read-file", "git diff --no-index", c.at); d != nil {
+				return d
+			}
 		case long && name == "output" && !stream(shellast.Word{Text: value}),
 			sub == "archive" && !long && strings.HasPrefix(name, "o") && !stream(shellast.Word{Text: next}):
 			return j.deny("git-command", "git "+sub+" "+dashed(name), c.at)

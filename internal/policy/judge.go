@@ -16,8 +16,9 @@ type judge struct {
 	set        *Set
 	quiet      bool // the built-in rules are off
 	saw        func(Command)
-	depth      int // texts within texts, wrappers within wrappers
-	parsed     int // bytes of texts within texts
+	unseen     func(Decision) // told of what runs without being seen, when quiet
+	depth      int            // texts within texts, wrappers within wrappers
+	parsed     int            // bytes of texts within texts
 	unreadable *Decision
 }
 
@@ -40,11 +41,16 @@ func (c *command) args() []shellast.Word { return c.words[1:] }
 // deny makes a decision by a built-in rule. what takes the place of {} in its
 // reason.
 func (j *judge) deny(name, what string, at Span) *Decision {
-	if j.quiet {
+	if j.quiet && (j.unseen == nil || !has(unseen, name)) {
 		return nil
 	}
 	r := byName[name]
-	return &Decision{Denied: true, Rule: name, Reason: strings.ReplaceAll(r.reason, "{}", brief(what)), Use: r.use, Span: at}
+	d := &Decision{Denied: true, Rule: name, Reason: strings.ReplaceAll(r.reason, "{}", brief(what)), Use: r.use, Span: at}
+	if j.quiet {
+		j.unseen(*d)
+		return nil
+	}
+	return d
 }
 
 // brief keeps reasons short.

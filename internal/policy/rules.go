@@ -235,7 +235,7 @@ var filters = map[string]*spec{
 	"tee":        {},
 	"grep":       {values: grepValues, lead: 1, given: "e f regexp file", reads: "f file", refuse: "r R recursive dereference-recursive"},
 	"rg": {
-		values: "A B C E f g j M m T t d r e after-context before-context context encoding file glob iglob threads max-columns max-count type type-not max-depth replace regexp color colors sort sortr engine max-filesize pre pre-glob context-separator",
+		values: "A B C E f g j M m T t d r e after-context before-context context encoding file glob iglob threads max-columns max-count type type-not max-depth replace regexp color colors sort sortr engine max-filesize pre pre-glob hostname-bin context-separator",
 		lead:   1, given: "e f regexp file files type-list", reads: "f file",
 	},
 	"ag":  {values: "A B C G m p after before context file-search-regex max-count ignore ignore-dir depth", lead: 1},

@@ -48,6 +48,8 @@ func handlerOf(name string) func(*judge, *command) *Decision {
 		return (*judge).sort
 	case "rg", "ripgrep", "rga":
 		return (*judge).rg
+	case "find", "fd", "fdfind":
+		return (*judge).find
 	case "echo", "printf":
 		return (*judge).echo
 	case "compgen":
@@ -140,7 +142,9 @@ func (j *judge) sed(c *command) *Decision {
 			break
 		}
 		if strings.HasPrefix(t, "--in-p") || len(t) > 1 && t[0] == '-' && t[1] != '-' && inCluster(t[1:], 'i', "efl") || len(t) > 1 && t[0] == '-' && t[1] == 'I' {
-			return j.deny("edit-file", "sed "+t, c.at)
+			if d := j.deny("edit-file", "sed "+t, c.at); d != nil {
+				return d
+			}
 		}
 	}
 	a := s.read(args)
@@ -150,7 +154,9 @@ func (j *judge) sed(c *command) *Decision {
 	}
 	for _, f := range j.files(&s, a) {
 		if !stream(f) {
-			return j.deny("read-file", "sed "+f.Text, c.at)
+			if d := j.deny("read-file", "sed "+f.Text, c.at); d != nil {
+				return d
+			}
 		}
 	}
 	var text []string
@@ -179,7 +185,9 @@ func (j *judge) awk(c *command) *Decision {
 	a := s.read(c.args())
 	for _, v := range a.all("i include l load") {
 		if strings.HasPrefix(v.Text, "inplace") {
-			return j.deny("edit-file", "awk -i inplace", c.at)
+			if d := j.deny("edit-file", "awk -i inplace", c.at); d != nil {
+				return d
+			}
 		}
 	}
 	programs := a.all("e source")
@@ -228,7 +236,9 @@ func (j *judge) sort(c *command) *Decision {
 	a := syntaxOf("sort").read(c.args())
 	for _, v := range a.all("o output") {
 		if !stream(v) {
-			return j.deny("edit-file", "sort -o", c.at)
+			if d := j.deny("edit-file", "sort -o", c.at); d != nil {
+				return d
+			}
 		}
 	}
 	for _, v := range a.all("compress-program") {
@@ -242,12 +252,45 @@ func (j *judge) sort(c *command) *Decision {
 func (j *judge) rg(c *command) *Decision {
 	a := syntaxOf("rg").read(c.args())
 	if _, ok := a.find("files"); ok {
-		return j.deny("list-files", "rg --files", c.at)
+		if d := j.deny("list-files", "rg --files", c.at); d != nil {
+			return d
+		}
 	}
 	if _, ok := a.find("type-list"); ok {
 		return nil
 	}
+	for _, v := range a.all("pre hostname-bin") { // programs that it runs, on each file
+		if d := j.innerScript(c, v.Text+" "+unknownWord.Text, shellast.Options{}); d != nil {
+			return d
+		}
+	}
 	return j.ruled(c)
+}
+
+// find lists files, and runs commands on them.
+func (j *judge) find(c *command) *Decision {
+	if d := j.ruled(c); d != nil {
+		return d
+	}
+	args := c.args()
+	for i, a := range args {
+		switch a.Text {
+		case "-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch":
+		default:
+			continue
+		}
+		words := args[i+1:]
+		for n, w := range words {
+			if w.Text == ";" || w.Text == "+" {
+				words = words[:n]
+				break
+			}
+		}
+		if d := j.inner(c, filled(words, "{}")); d != nil {
+			return d
+		}
+	}
+	return nil
 }
 
 // echo judges globs that would list files.
@@ -374,15 +417,19 @@ func (j *judge) tar(c *command) *Decision {
 	if len(args) > 0 && !strings.HasPrefix(args[0].Text, "-") { // old style: tar xOf
 		args = append([]shellast.Word{{Text: "-" + args[0].Text, Span: args[0].Span}}, args[1:]...)
 		if strings.ContainsRune(args[0].Text, 'O') {
-			return j.deny("file-url", "tar -O", c.at)
+			if d := j.deny("file-url", "tar -O", c.at); d != nil {
+				return d
+			}
 		}
 	}
 	s := spec{values: "f C T X I g b H K L N V F file directory files-from exclude-from use-compress-program to-command checkpoint-action info-script new-volume-script rsh-command rmt-command exclude transform"}
 	a := s.read(args)
 	if o, ok := a.find("O to-stdout to-command"); ok {
-		return j.deny("file-url", "tar "+dashed(o.name), c.at)
+		if d := j.deny("file-url", "tar "+dashed(o.name), c.at); d != nil {
+			return d
+		}
 	}
-	for _, v := range a.all("I use-compress-program F info-script new-volume-script rsh-command rmt-command") {
+	for _, v := range a.all("to-command I use-compress-program F info-script new-volume-script rsh-command rmt-command") {
 		if d := j.innerScript(c, v.Text, shellast.Options{Stdin: &shellast.Input{Kind: shellast.Pipe}}); d != nil {
 			return d
 		}
