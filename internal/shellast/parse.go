@@ -130,13 +130,17 @@ func Definitions(text string) ([]Definition, error) {
 	}
 	d := &definer{text: text}
 	p := syntax.NewParser(syntax.Variant(syntax.LangBash))
+	var broken error
 	for s, err := range p.StmtsSeq(strings.NewReader(text)) {
-		if err != nil {
-			return d.all, syntaxError(err)
+		switch {
+		case broken != nil: // the parser goes on after some errors, and must not be left then
+		case err != nil:
+			broken = syntaxError(err)
+		default:
+			d.stmt(s, false)
 		}
-		d.stmt(s, false)
 	}
-	return d.all, nil
+	return d.all, broken
 }
 
 type definer struct {
