@@ -53,6 +53,8 @@ func TestLines(t *testing.T) {
 		{"look ahead", `foo(?!bar)`, "foobar\nfoobaz", false, []string{"foobaz"}},
 		{"look behind", `(?<=a)b`, "ab\ncb", false, []string{"ab"}},
 		{"backreference", `(\w)\1`, "aba\nabba", false, []string{"abba"}},
+		{"a word that is not ASCII, to an engine that knows such", `(?=.)\bété`, "été", false, []string{"été"}},
+		{"a class that begins among surrogates", `[é\x{dc00}-\x{ee80}]`, "\ue000", false, []string{"\ue000"}},
 		{"an open brace is itself", `func() {`, "func() {\nx", false, nil},
 		{"escaped parentheses before it", `func\(\) {`, "func() {\nx", false, []string{"func() {"}},
 	} {

@@ -60,8 +60,6 @@ func withinLine(re *syntax.Regexp) (in *syntax.Regexp, fed bool) {
 		if len(re.Rune) == 0 {
 			return nothing, named
 		}
-	case syntax.OpAnyChar:
-		re.Op = syntax.OpAnyCharNotNL
 	case syntax.OpCapture, syntax.OpPlus:
 		if re.Sub[0].Op == syntax.OpNoMatch {
 			return nothing, fed

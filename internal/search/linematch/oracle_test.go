@@ -266,14 +266,15 @@ func TestFindsTheLinesThatLookAroundMatches(t *testing.T) {
 			b.WriteString(g.piece(0))
 		}
 		expr, fold := b.String(), g.IntN(15) == 0 // classes are slow to fold there
+		source := expr
 		if fold {
-			expr = "(?i)" + expr
+			source = "(?i)" + expr
 		}
-		re, err := pattern.Compile(expr)
+		re, err := pattern.Compile(source)
 		if err != nil || !re.Slow() {
 			continue
 		}
-		m, err := compile(strings.TrimPrefix(expr, "(?i)"), Options{FoldCase: fold}, stateLimit)
+		m, err := compile(expr, Options{FoldCase: fold}, stateLimit)
 		if err != nil && strings.Contains(err.Error(), "across lines") {
 			continue
 		}

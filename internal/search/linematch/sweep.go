@@ -61,20 +61,18 @@ func (s *Scanner) quarters(from, to int) {
 		near := from + i*(to-from)/4
 		cut[i] = from + bytes.LastIndexByte(s.text[from:near], '\n') + 1
 	}
-	at, states := s.four(cut)
+	at := s.four(cut)
 	for i := range 4 {
 		if s.a.tired {
 			return
 		}
-		s.a.held = states // those to come outlive forgetting
-		s.run(cut[i]+at, cut[i+1], i, states[i])
-		states = s.a.held
+		s.run(cut[i]+at, cut[i+1], i, s.a.held[i])
 	}
 }
 
 // four reads the quarters side by side up to the end of the shortest. It returns
-// how far it came and the states there.
-func (s *Scanner) four(cut [5]int) (at int, states [4]int32) {
+// how far it came, and the states there are those held.
+func (s *Scanner) four(cut [5]int) (at int) {
 	a := s.a
 	q0, q1, q2, q3 := s.text[cut[0]:cut[1]], s.text[cut[1]:cut[2]], s.text[cut[2]:cut[3]], s.text[cut[3]:cut[4]]
 	n := min(len(q0), len(q1), len(q2), len(q3))
@@ -114,7 +112,7 @@ func (s *Scanner) four(cut [5]int) (at int, states [4]int32) {
 		}
 	}
 	a.read = read
-	return n, a.held
+	return n
 }
 
 // run reads from from to to, where the state is st, and adds the lines that match

@@ -45,6 +45,7 @@ func TestCandidates(t *testing.T) {
 		4: "ÉTÉ, été\n",
 		5: "",
 		6: "go",
+		7: "two  blanks",
 	}
 	x := New(Options{})
 	for i, text := range texts {
@@ -66,16 +67,17 @@ func TestCandidates(t *testing.T) {
 		{`gopher.*absent`, false, nil},
 		{`absent`, false, nil},
 		{`été`, true, []ID{4}},
-		{`\w+`, false, []ID{0, 1, 2, 3, 4, 6}},
+		{`\w+`, false, []ID{0, 1, 2, 3, 4, 6, 7}},
+		{`two  bl`, false, []ID{7}},
 	} {
 		q, _ := query(t, c.expr, c.fold)
 		r := x.Candidates(q)
 		if got := ids(r); !slices.Equal(got, c.want) {
 			t.Errorf("%q: candidates %v, want %v", c.expr, got, c.want)
 		}
-		if !r.Indexed(5) || !r.Indexed(6) || r.Indexed(7) || r.Indexed(1000) {
-			t.Errorf("%q: Indexed says yes to 5: %v, 6: %v, 7: %v, 1000: %v, want yes, yes, no, no",
-				c.expr, r.Indexed(5), r.Indexed(6), r.Indexed(7), r.Indexed(1000))
+		if !r.Indexed(5) || !r.Indexed(6) || r.Indexed(8) || r.Indexed(1000) {
+			t.Errorf("%q: Indexed says yes to 5: %v, 6: %v, 8: %v, 1000: %v, want yes, yes, no, no",
+				c.expr, r.Indexed(5), r.Indexed(6), r.Indexed(8), r.Indexed(1000))
 		}
 	}
 	if q, _ := query(t, `\w+`, false); q.Narrows() {
