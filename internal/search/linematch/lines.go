@@ -84,6 +84,7 @@ func withinLine(re *syntax.Regexp) (in *syntax.Regexp, fed bool) {
 		if len(re.Sub) == 0 {
 			return nothing, fed
 		}
+	default: // the automaton never reads a line feed
 	}
 	return re, fed
 }

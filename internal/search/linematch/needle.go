@@ -58,6 +58,7 @@ func (l Literal) share() float64 {
 			p /= 10
 		case NonWord:
 			p /= 2
+		default:
 		}
 	}
 	return p
