@@ -176,11 +176,8 @@ func (j *judge) envCommand(c *command) *Decision {
 	s := spec{values: "u C S unset chdir split-string", first: true}
 	a := s.read(c.args())
 	words := a.operands
-	for _, text := range a.all("S split-string") {
-		if d := j.innerScript(c, text.Text+" "+joined(words), shellast.Options{}); d != nil {
-			return d
-		}
-		return nil
+	if text := a.all("S split-string"); len(text) > 0 {
+		return j.innerScript(c, joined(append(text, words...)), shellast.Options{})
 	}
 	words, d := j.assigned(c, words)
 	if d != nil {
