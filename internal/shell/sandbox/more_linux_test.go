@@ -200,8 +200,13 @@ func TestRequireRefusesToRunWithLess(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	for _, o := range []Options{
-		{Mode: "loose"}, {Network: "maybe"}, {Backend: "docker"}, {Root: "relative"},
-		{BuildDirs: []string{"../up"}}, {BuildDirs: []string{"/abs"}}, {BuildDirs: []string{"."}},
+		{Mode: "loose"},
+		{Network: "maybe"},
+		{Backend: "docker"},
+		{Root: "relative"},
+		{BuildDirs: []string{"../up"}},
+		{BuildDirs: []string{"/abs"}},
+		{BuildDirs: []string{"."}},
 	} {
 		if _, err := New(o); err == nil {
 			t.Errorf("New(%+v) is accepted", o)

@@ -31,8 +31,14 @@ const Prefix = "async-crud-mcp sandbox: "
 // With the others it could mount, trace, load code into the kernel or raise its
 // limits, and so leave the sandbox.
 var KeptCapabilities = []Capability{
-	{"CAP_CHOWN", 0}, {"CAP_DAC_OVERRIDE", 1}, {"CAP_FOWNER", 3}, {"CAP_FSETID", 4},
-	{"CAP_KILL", 5}, {"CAP_SETGID", 6}, {"CAP_SETUID", 7}, {"CAP_NET_BIND_SERVICE", 10},
+	{"CAP_CHOWN", 0},
+	{"CAP_DAC_OVERRIDE", 1},
+	{"CAP_FOWNER", 3},
+	{"CAP_FSETID", 4},
+	{"CAP_KILL", 5},
+	{"CAP_SETGID", 6},
+	{"CAP_SETUID", 7},
+	{"CAP_NET_BIND_SERVICE", 10},
 }
 
 // Capability is a part of root's power, by the kernel's name and number.

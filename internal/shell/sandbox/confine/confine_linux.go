@@ -16,7 +16,7 @@ func early() bool {
 	if err != nil {
 		return false // Main will do it
 	}
-	defer syscall.Close(fd)
+	defer func() { _ = syscall.Close(fd) }()
 	text := make([]byte, 4096)
 	for n := 0; ; {
 		more, err := syscall.Read(fd, text[n:])
@@ -201,7 +201,7 @@ func dropCapabilities() {
 	for _, c := range KeptCapabilities {
 		kept |= 1 << c.Number
 	}
-	for c := uintptr(0); c < 64; c++ {
+	for c := range uintptr(64) {
 		if kept>>c&1 == 1 {
 			continue
 		}
