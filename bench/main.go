@@ -5,7 +5,7 @@
 // busy machine slows all down, and writes medians and ratios, each with its goal,
 // to RESULTS.md.
 //
-//	go run ./bench [-short] [-part server|files] [-peers=false] [-o FILE]
+//	go run ./bench [-short] [-part server|files|shell] [-peers=false] [-o FILE]
 //
 // Read the ratios; the absolute figures belong to the machine and its load.
 package main
@@ -32,7 +32,7 @@ func main() {
 	}
 	short := flag.Bool("short", false, "few rounds: does it run at all?")
 	out := flag.String("o", "bench/RESULTS.md", "where to write the results; - for standard output")
-	parts := flag.String("part", "", "measure one part only: server or files")
+	parts := flag.String("part", "", "measure one part only: server, files or shell")
 	peers := flag.Bool("peers", true, "measure other file servers too; they are fetched when they are not there")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -76,21 +76,27 @@ func run(ctx context.Context, e effort, part string, withPeers bool, flags []str
 		return err
 	}
 	r := &results{effort: e}
-	if part != "files" {
+	if part == "" || part == "server" {
 		if err := r.measureServer(ctx, p); err != nil {
 			return err
 		}
 	}
-	if part != "server" {
-		var peers *peerPrograms
-		missing := errors.New("they were not asked for")
-		if withPeers {
-			peers, missing = fetchPeers(ctx, dir)
-		}
+	var peers *peerPrograms
+	missing := errors.New("they were not asked for")
+	if withPeers && part != "server" {
+		peers, missing = fetchPeers(ctx, dir)
+	}
+	if part == "" || part == "files" {
 		if r.files, err = measureFiles(ctx, p, peers, e); err != nil {
 			return fmt.Errorf("files: %w", err)
 		}
 		r.files.noPeers = missing
+	}
+	if part == "" || part == "shell" {
+		if r.shell, err = measureShell(ctx, p, peers, e); err != nil {
+			return fmt.Errorf("commands: %w", err)
+		}
+		r.shell.noPeers = missing
 	}
 	text := r.markdown()
 	if out == "-" {

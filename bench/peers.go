@@ -13,7 +13,7 @@ import (
 // The peers, at the versions that were measured first. One package that
 // desktop-commander asks for is not to be had in the version it names.
 const (
-	npmPeers = `{"private": true, "dependencies": {"@modelcontextprotocol/server-filesystem": "2026.8.31", "@wonderwhy-er/desktop-commander": "0.2.52"}, "overrides": {"typedarray.prototype.slice": "1.0.5"}}
+	npmPeers = `{"private": true, "dependencies": {"@modelcontextprotocol/server-filesystem": "2026.8.31", "@wonderwhy-er/desktop-commander": "0.2.52", "mcp-server-commands": "0.5.0"}, "overrides": {"typedarray.prototype.slice": "1.0.5"}}
 `
 	goPeer    = "github.com/mark3labs/mcp-filesystem-server"
 	goPeerMod = "module peer\n\ngo 1.24\n\nrequire " + goPeer + " v0.11.1\n"

@@ -22,7 +22,8 @@ type results struct {
 	starts pair
 	list   listing
 	loads  []load
-	files  *fileResults // nil: not measured
+	files  *fileResults  // nil: not measured
+	shell  *shellResults // nil: not measured
 }
 
 // markdown renders the results.
@@ -37,6 +38,9 @@ func (r *results) markdown() string {
 	}
 	if r.files != nil {
 		r.files.write(line)
+	}
+	if r.shell != nil {
+		r.shell.write(line)
 	}
 	return b.String()
 }
