@@ -55,7 +55,7 @@ func (s *Sandbox) plan() plan {
 		for _, dir := range s.userDirs() {
 			p.follow(dir)
 		}
-		if mode == Strict {
+		if mode == Strict && s.opts.Root != "" {
 			for _, dir := range s.opts.BuildDirs {
 				p.follow(filepath.Join(s.opts.Root, dir))
 			}
@@ -75,7 +75,7 @@ func (s *Sandbox) plan() plan {
 		p.protect(path)
 	}
 	for _, root := range append(s.userDirs(), s.opts.Root) {
-		if root != "" && p.writableAt(root) || mode == Strict && root == s.opts.Root {
+		if root != "" && (p.writableAt(root) || p.holdsWritable(root)) {
 			p.protectProject(root)
 		}
 	}

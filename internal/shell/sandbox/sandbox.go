@@ -113,8 +113,11 @@ func New(o Options) (*Sandbox, error) {
 			return nil, fmt.Errorf("sandbox.%s: %q is none of %s", c.key, c.value, strings.Join(c.allowed, ", "))
 		}
 	}
-	if o.Root != "" && !filepath.IsAbs(o.Root) {
-		return nil, fmt.Errorf("sandbox: the project %q is not an absolute path", o.Root)
+	if o.Root != "" {
+		if !filepath.IsAbs(o.Root) {
+			return nil, fmt.Errorf("sandbox: the project %q is not an absolute path", o.Root)
+		}
+		o.Root = filepath.Clean(o.Root)
 	}
 	for _, dir := range o.BuildDirs {
 		if !filepath.IsLocal(dir) || filepath.Clean(dir) == "." {

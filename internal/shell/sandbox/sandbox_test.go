@@ -141,3 +141,26 @@ func TestNothingWritableLiesInsideWhatIsProtected(t *testing.T) {
 		t.Errorf("protected %q, allowed %q", p.protected, p.landlock())
 	}
 }
+
+// In strict mode with the repository among the build directories, its hooks are
+// still protected; without a project nothing of the current directory is.
+func TestStrictProtectsHooksOfAWritableRepository(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, ".git", "hooks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for root, want := range map[string]bool{dir: true, "": false} {
+		box, err := New(Options{Mode: Strict, Root: root, BuildDirs: []string{".git"}, TempDirs: []string{}, Home: dir, System: &System{OS: "linux", LandlockABI: 7}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := box.plan()
+		if got := slices.Contains(p.protected, filepath.Join(dir, ".git", "hooks")); got != want || len(p.protected) > 0 != want {
+			t.Errorf("root %q: protected %q", root, p.protected)
+		}
+	}
+}
