@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/audit"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/catalog"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
@@ -58,6 +59,7 @@ const foldsCase = runtime.GOOS == "windows" || runtime.GOOS == "darwin"
 type Options struct {
 	Version      string
 	Mode         string // "stdio", "serve" or "call": shown in health
+	Shared       bool   // client processes may join, each with its own settings
 	Root         string // --root as given, or ""
 	TrustProject bool
 	Settings     config.Options // without Trusted, which is filled here
@@ -97,6 +99,8 @@ type App struct {
 	changed     changeLog
 	dirs        fsys.Dirs
 	historyFile string
+	claims      *claims
+	profiles    profiles
 	trees       sync.Map // root → *watch.Tree, of the projects that are watched
 }
 
@@ -107,7 +111,7 @@ func Load(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{opts: o, dirs: dirs, start: time.Now(), trust: project.NewTrust(filepath.Join(dirs.Config, TrustFile))}
-	projects := project.Options{TrustLaunched: o.TrustProject, Bus: &a.bus, Trust: a.trust}
+	projects := project.Options{Launch: project.Launch{TrustLaunched: o.TrustProject}, Bus: &a.bus, Trust: a.trust}
 	if o.Root != "" {
 		if projects.Root, err = fsys.ResolveDir(o.Root); err != nil {
 			return nil, fmt.Errorf("--root: %w", err)
@@ -138,6 +142,11 @@ func Load(o Options) (*App, error) {
 		a.Logger.Warn("setting ignored", "warning", w.String())
 	}
 
+	as := "standalone " + o.Mode
+	if o.Shared {
+		as = SharedMode
+	}
+	a.claims = newClaims(filepath.Join(dirs.Data, claimsFile), as, a.Logger)
 	projects.Settings, projects.Logger = a.Settings, a.Logger
 	a.Projects = project.New(projects)
 	a.scopes = newScopes()
@@ -170,9 +179,13 @@ func Load(o Options) (*App, error) {
 	if a.token, err = readToken(current); err != nil {
 		return nil, err
 	}
+	served, shelf := on, library
+	if o.Shared {
+		served, shelf = a.all, a.library // each session takes from it what its settings say
+	}
 	a.Server, err = mcpserver.New(mcpserver.Options{
 		Name: Name, Title: Name, Version: o.Version, Instructions: catalog.Instructions,
-		Tools: on, Library: library, Logger: a.Logger, Bus: &a.bus,
+		Tools: served, Library: shelf, Logger: a.Logger, Bus: &a.bus,
 		Health: a.Health, Metrics: a.metrics.Handler(),
 		SessionTimeout: seconds(current.Daemon.SessionTimeoutSeconds),
 		Token:          a.token, SameUser: true, AllowedHosts: hostNames(current.Daemon.Host),
@@ -247,8 +260,12 @@ func (a *App) commit(_, next *config.Snapshot) {
 		return
 	}
 	a.on.Store(on)
-	a.Server.SetTools(on)
-	a.Server.SetLibrary(library)
+	if a.opts.Shared {
+		a.Server.OfferChanged()
+	} else {
+		a.Server.SetTools(on)
+		a.Server.SetLibrary(library)
+	}
 	if token, err := readToken(next.Config); err == nil { // it was verified a moment ago
 		a.Server.SetToken(token)
 	}
@@ -278,7 +295,7 @@ func (a *App) restartFindings() []health.Finding {
 func (a *App) Health() health.Report {
 	r := health.Report{
 		Status: health.Healthy, Version: a.opts.Version, UptimeSeconds: int64(time.Since(a.start).Seconds()),
-		Mode: a.opts.Mode, Coordination: "standalone: shares its state with no other process",
+		Mode: a.opts.Mode, Coordination: a.coordination(),
 		Sessions: a.Server.Sessions(), Tools: a.on.Load().Len(), ReadOnly: a.Settings.Current().Config.Daemon.ReadOnly,
 		Findings: a.Settings.Status(),
 	}
@@ -301,6 +318,17 @@ func (a *App) Health() health.Report {
 	return r
 }
 
+// coordination says with whom this process shares its locks.
+func (a *App) coordination() string {
+	if !a.opts.Shared {
+		return "standalone: coordinates with nobody; other processes are kept out of its directories"
+	}
+	if n := a.Server.Sessions(); n != 1 {
+		return fmt.Sprintf("daemon: shared by %d sessions", n)
+	}
+	return "daemon: shared by 1 session"
+}
+
 // Tools returns the tools that are on.
 func (a *App) Tools() *tool.Set { return a.on.Load() }
 
@@ -310,25 +338,33 @@ func (a *App) AllTools() *tool.Set { return a.all }
 // Token returns the bearer token of the settings, or "".
 func (a *App) Token() string { return a.token }
 
+// LogFile is where this process writes its log; "" when it writes none.
+func (a *App) LogFile() string { return a.logFile(a.dirs, a.started.Config) }
+
 // Root returns the project of --root, resolved, or "".
 func (a *App) Root() string { return a.root }
 
 // Stdio serves one client on in and out until it leaves or ctx ends.
 func (a *App) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	return a.run(ctx, func(ctx context.Context) error { return a.Server.ServeStdio(ctx, in, out) })
+	return a.Run(ctx, func(ctx context.Context) error { return a.Server.ServeStdio(ctx, in, out) })
 }
 
-// Serve serves HTTP clients on ln until ctx ends.
+// Serve serves HTTP clients on ln until ctx ends, with the settings of the
+// process. It is a surface for Run.
 func (a *App) Serve(ctx context.Context, ln net.Listener) error {
+	return a.serve(caller.With(ctx, &caller.Caller{Allows: a.allows(a.Settings)}), ln)
+}
+
+func (a *App) serve(ctx context.Context, ln net.Listener) error {
 	addr := ln.Addr().String()
 	a.address.Store(&addr)
-	defer a.address.Store(nil)
-	return a.run(ctx, func(ctx context.Context) error { return a.Server.Serve(ctx, ln) })
+	defer a.address.CompareAndSwap(&addr, nil)
+	return a.Server.Serve(ctx, ln)
 }
 
-// run runs everything that lives long beside the surface, and ends it after the
+// Run runs everything that lives long beside the surface, and ends it after the
 // surface has ended.
-func (a *App) run(ctx context.Context, surface func(context.Context) error) error {
+func (a *App) Run(ctx context.Context, surface func(context.Context) error) error {
 	a.Logger.Info("started", "version", a.opts.Version, "mode", a.opts.Mode, "pid", os.Getpid())
 	defer a.Logger.Info("stopped")
 	if err := a.Files.Recover(); err != nil {
@@ -358,10 +394,10 @@ func (a *App) run(ctx context.Context, surface func(context.Context) error) erro
 	start("projects", a.care)
 	start("jobs", a.Jobs.Run)
 	start("announcements", a.announce)
-	if _, err := a.scope(ctx); err == nil {
-		a.Logger.Debug("project opened at start")
+	_, err := a.scope(ctx) // a project that is there from the start is opened now
+	if !errors.Is(err, errInUse) {
+		err = surface(ctx)
 	}
-	err := surface(ctx)
 	stop()
 	parts.Wait()
 	return err
@@ -370,6 +406,7 @@ func (a *App) run(ctx context.Context, surface func(context.Context) error) erro
 // sessionEnded forgets a session, and ends the commands that belong to it.
 func (a *App) sessionEnded(session string) {
 	a.Projects.SessionEnded(session)
+	defer a.claims.drop(session)
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	a.Jobs.EndSession(ctx, session)
@@ -386,8 +423,10 @@ func (a *App) watchTrust(ctx context.Context) error {
 	return files.Run(ctx, func(string) { a.Settings.Reload() })
 }
 
-// Close flushes the record of calls and the log.
+// Close flushes the record of calls and the log, and lets go of the directories
+// of this process.
 func (a *App) Close() {
+	a.claims.close()
 	a.flushAudit()
 	if err := a.logs.Close(); err != nil && a.opts.Terminal != nil {
 		_, _ = fmt.Fprintln(a.opts.Terminal, "closing the log:", err)

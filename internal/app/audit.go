@@ -39,10 +39,7 @@ func (a *App) audits(root string) bool {
 	if a.Settings.Current().Config.Audit.Enabled {
 		return true
 	}
-	a.scopes.mu.Lock()
-	defer a.scopes.mu.Unlock()
-	s := a.scopes.byRoot[root]
-	return s != nil && s.settings.Config.Audit.Enabled
+	return a.scopes.at(root, func(s *scope) bool { return s.settings.Config.Audit.Enabled }) != nil
 }
 
 // AuditFile is where every call is recorded.

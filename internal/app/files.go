@@ -7,10 +7,12 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/access"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/files"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
@@ -74,14 +76,32 @@ func (a *App) Restore(ctx context.Context, projectID, path string, content []byt
 // differ.
 type scopes struct {
 	mu     sync.Mutex
-	byRoot map[string]*scope // guarded by mu
-	opened chan *files.Scope // to be swept and watched
+	byKey  map[scopeKey]*scope // guarded by mu
+	opened chan *files.Scope   // to be swept and watched
+}
+
+// scopeKey tells apart what sessions with different settings or directories see
+// of one project.
+type scopeKey struct {
+	store       *config.Store
+	root, bases string
+}
+
+// at returns a scope of the project at root, or nil; pick chooses among several.
+func (s *scopes) at(root string, pick func(*scope) bool) *scope {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, found := range s.byKey {
+		if key.root == root && pick(found) {
+			return found
+		}
+	}
+	return nil
 }
 
 type scope struct {
 	*files.Scope
 	settings *config.Snapshot
-	bases    []string
 }
 
 // maxScopes bounds the projects whose directories stay open; the garbage
@@ -89,7 +109,7 @@ type scope struct {
 const maxScopes = 128
 
 func newScopes() *scopes {
-	return &scopes{byRoot: make(map[string]*scope), opened: make(chan *files.Scope, 16)}
+	return &scopes{byKey: make(map[scopeKey]*scope), opened: make(chan *files.Scope, 16)}
 }
 
 // scope says what a call may reach, and which limits hold there.
@@ -108,12 +128,16 @@ func (a *App) current(ctx context.Context) (*scope, error) {
 		return nil, err
 	}
 	tool.InProject(ctx, active.ID, active.Root)
+	if err := a.claims.take(caller.From(ctx).Session, active.Bases); err != nil {
+		return nil, err
+	}
 	settings := active.Settings()
 	s := a.scopes
+	key := scopeKey{active.Store(), active.Root, strings.Join(active.Bases, "\x00")}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.byRoot[active.Root]
-	if old != nil && old.settings == settings && slices.Equal(old.bases, active.Bases) {
+	old := s.byKey[key]
+	if old != nil && old.settings == settings {
 		return old, nil
 	}
 	inForce := settings.Config
@@ -123,7 +147,7 @@ func (a *App) current(ctx context.Context) (*scope, error) {
 		return nil, err // the settings were verified, so this is a mistake of ours
 	}
 	made.Project, made.Root = active.ID, active.Root
-	if old != nil && slices.Equal(old.bases, active.Bases) {
+	if old != nil {
 		made.Bases = old.Bases
 	} else {
 		if made.Bases, err = fsys.OpenBases(active.Root, active.Bases[1:]); err != nil {
@@ -134,11 +158,11 @@ func (a *App) current(ctx context.Context) (*scope, error) {
 		default: // too many at once: it is swept at the next start
 		}
 	}
-	if len(s.byRoot) >= maxScopes {
-		clear(s.byRoot)
+	if len(s.byKey) >= maxScopes {
+		clear(s.byKey)
 	}
-	now := &scope{Scope: made, settings: settings, bases: active.Bases}
-	s.byRoot[active.Root] = now
+	now := &scope{Scope: made, settings: settings}
+	s.byKey[key] = now
 	return now, nil
 }
 
@@ -212,9 +236,7 @@ func skipGit(rel string, _ bool) bool { return path.Base(rel) == ".git" }
 func (a *App) watchTree(ctx context.Context, root string, tree *watch.Tree) {
 	err := tree.Run(ctx, func(changes []watch.Change) {
 		a.changed.note(root, changes)
-		a.scopes.mu.Lock()
-		s := a.scopes.byRoot[root]
-		a.scopes.mu.Unlock()
+		s := a.scopes.at(root, func(*scope) bool { return true })
 		if s == nil {
 			return
 		}

@@ -32,7 +32,10 @@ func (e *PortTaken) Unwrap() error { return e.Err }
 // Listen opens the HTTP port the settings name. Port null means one of ours,
 // beginning at a place that depends on the user's name.
 func (a *App) Listen(ctx context.Context) (net.Listener, error) {
-	d := a.Settings.Current().Config.Daemon
+	return listenFor(ctx, a.Settings.Current().Config.Daemon)
+}
+
+func listenFor(ctx context.Context, d config.Daemon) (net.Listener, error) {
 	if !isLoopback(d.Host) && d.Token == nil {
 		return nil, fmt.Errorf("daemon.host %s can be reached from other machines, so daemon.token must name a file with a token", d.Host)
 	}

@@ -11,12 +11,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/catalog"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/history/archive"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/localsock"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/policy"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shell"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/job"
@@ -87,13 +89,24 @@ func rulesOf(c config.Config) (*policy.Set, error) {
 // commands keeps what commands may do in each project, made anew when the settings
 // differ.
 type commands struct {
-	mu     sync.Mutex
-	byRoot map[string]*commandScope // guarded by mu
+	mu    sync.Mutex
+	byKey map[scopeKey]*commandScope // guarded by mu
 }
 
 type commandScope struct {
-	*shell.Scope
+	shell.Scope
 	settings *config.Snapshot
+}
+
+// of returns what commands of a call may do: with the environment of its client.
+func (s *commandScope) of(ctx context.Context) *shell.Scope {
+	scope := s.Scope
+	if s.settings.Config.Shell.EnvInherit {
+		if scope.Environ = caller.From(ctx).Environ; scope.Environ == nil {
+			scope.Environ = os.Environ()
+		}
+	}
+	return &scope
 }
 
 // commandScope says what commands of the project of a call may do.
@@ -107,25 +120,26 @@ func (a *App) commandScope(ctx context.Context) (*shell.Scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := active.Settings()
+	settings, key := active.Settings(), scopeKey{store: active.Store(), root: active.Root}
 	a.commands.mu.Lock()
 	defer a.commands.mu.Unlock()
-	if old := a.commands.byRoot[active.Root]; old != nil && old.settings == settings {
-		return old.Scope, nil
+	if old := a.commands.byKey[key]; old != nil && old.settings == settings {
+		return old.of(ctx), nil
 	}
 	made, err := a.newCommandScope(settings.Config, files.Root)
 	if err != nil {
 		return nil, err
 	}
 	made.Project = active.ID
-	if len(a.commands.byRoot) >= maxScopes {
-		clear(a.commands.byRoot)
+	if len(a.commands.byKey) >= maxScopes {
+		clear(a.commands.byKey)
 	}
-	if a.commands.byRoot == nil {
-		a.commands.byRoot = make(map[string]*commandScope)
+	if a.commands.byKey == nil {
+		a.commands.byKey = make(map[scopeKey]*commandScope)
 	}
-	a.commands.byRoot[active.Root] = &commandScope{made, settings}
-	return made, nil
+	now := &commandScope{*made, settings}
+	a.commands.byKey[key] = now
+	return now.of(ctx), nil
 }
 
 func (a *App) newCommandScope(c config.Config, root string) (*shell.Scope, error) {
@@ -134,9 +148,6 @@ func (a *App) newCommandScope(c config.Config, root string) (*shell.Scope, error
 		Strip: c.Shell.EnvStrip, Confined: c.Shell.RestrictToProject, Shell: c.Shell.Shell,
 		MaxCommand: c.Shell.MaxCommandLength, Timeout: seconds(c.Shell.TimeoutDefault), MaxTimeout: seconds(c.Shell.TimeoutMax),
 		Foreground: seconds(c.Shell.ForegroundLimit), ShellTimeout: seconds(c.Shell.DefaultTimeoutSecs), Jobs: jobLimits(c),
-	}
-	if c.Shell.EnvInherit {
-		s.Environ = os.Environ()
 	}
 	if c.Shell.CwdOverride != nil {
 		s.CwdOverride = *c.Shell.CwdOverride
@@ -158,6 +169,7 @@ func (a *App) newSandbox(c config.Config, root string) (*sandbox.Sandbox, error)
 	o := sandbox.Options{
 		Mode: c.Sandbox.Mode, Network: c.Sandbox.Network, Backend: c.Sandbox.Backend, Require: c.Sandbox.Require,
 		Root: root, Writable: c.Sandbox.Writable, BuildDirs: c.Sandbox.BuildDirs,
+		Hidden:    []string{filepath.Dir(localsock.Path(a.dirs.Data))},
 		Protected: []string{a.dirs.Config, a.dirs.Data, a.dirs.Log, filepath.Dir(a.historyFile), filepath.Dir(a.audit.File())},
 	}
 	if !c.Shell.Enabled {

@@ -27,6 +27,12 @@ type Caller struct {
 	Toolsets []string // nil: those of the process
 	Exclude  []string
 	ReadOnly bool
+	// Allows says whether the session may use a tool or, for the name "", anything
+	// of a toolset, at this moment; nil: it may.
+	Allows func(toolset, tool string) bool
+
+	Environ []string // environment of the client's process; nil: unknown
+	Launch  any      // what the session was started with; project knows what it is
 
 	// Ask is what may be asked of the client; each function may be nil.
 	Ask Ask

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"syscall"
 
@@ -53,7 +54,7 @@ func serveCommand(t *terminal, f *flags) *cobra.Command {
 				header = ` --header "Authorization: Bearer $(cat TOKEN_FILE)"`
 			}
 			t.say("%s connect with: claude mcp add --transport http %s http://%s/mcp%s", paint(t.err, cyan, "next:"), app.Name, app.Address(ln), header)
-			return a.Serve(cmd.Context(), ln)
+			return a.Run(cmd.Context(), func(ctx context.Context) error { return a.Serve(ctx, ln) })
 		},
 	}
 	f.register(cmd)

@@ -52,6 +52,7 @@ type Options struct {
 	Env      []string       // NAME=value; nil: the environment of the process
 	Set      []string       // key=value, the value in JSON or plain text for strings
 	Flags    map[string]any // key → value of named flags; they go before Set
+	Dir      string         // what relative paths in Set and Flags start from; "": the current directory
 	// Trusted tells whether a person vouches for the project at root with a
 	// configuration file of this SHA-256 (hex; "" without a file). nil: for none.
 	Trusted func(root, sha256 string) bool
@@ -157,7 +158,7 @@ func (st *Store) Load() error {
 	defer st.take()()
 	var errEnv, errCommand error
 	st.env, errEnv = envLayer(st.opts.Env, st.home)
-	st.command, errCommand = commandLayer(st.opts.Set, st.opts.Flags, st.home)
+	st.command, errCommand = commandLayer(st.opts.Set, st.opts.Flags, st.opts.Dir, st.home)
 	next := st.readUser(&state{})
 	next.snap = st.snapshot("", next.layer, nil, false)
 	st.base.Store(next)

@@ -415,7 +415,7 @@ func textNode(k *key, text string) (*document.Node, error) {
 }
 
 // commandLayer reads --set and the named flags, which go before --set.
-func commandLayer(set []string, flags map[string]any, home string) (*layer, error) {
+func commandLayer(set []string, flags map[string]any, dir, home string) (*layer, error) {
 	values := make(map[*key]pair)
 	for _, entry := range set {
 		name, text, ok := strings.Cut(entry, "=")
@@ -430,7 +430,7 @@ func commandLayer(set []string, flags map[string]any, home string) (*layer, erro
 		if err != nil {
 			return nil, refused(FromSet, &document.Problem{Key: k.name, Message: err.Error()})
 		}
-		values[k] = pair{k, fromHere(k, n), place{origin: FromSet}}
+		values[k] = pair{k, fromHere(k, n, dir), place{origin: FromSet}}
 	}
 	for name, value := range flags {
 		k := settings().find(name)
@@ -445,7 +445,7 @@ func commandLayer(set []string, flags map[string]any, home string) (*layer, erro
 		if err != nil {
 			return nil, refused(FromFlag, err)
 		}
-		values[k] = pair{k, fromHere(k, n), place{origin: FromFlag}}
+		values[k] = pair{k, fromHere(k, n, dir), place{origin: FromFlag}}
 	}
 	var pairs []pair
 	for _, k := range settings().keys {
@@ -457,14 +457,17 @@ func commandLayer(set []string, flags map[string]any, home string) (*layer, erro
 }
 
 // fromHere makes relative paths of the command line absolute: who types them
-// means the current directory.
-func fromHere(k *key, n *document.Node) *document.Node {
+// means the current directory, or the one they typed it in.
+func fromHere(k *key, n *document.Node, dir string) *document.Node {
 	if k.path != "absolute" {
 		return n
 	}
 	for _, item := range append([]*document.Node{n}, n.Content...) {
 		if item.Tag != "!!str" || item.Value == "" || item.Value[0] == '~' || item.Value[0] == '$' {
 			continue
+		}
+		if !filepath.IsAbs(item.Value) {
+			item.Value = filepath.Join(dir, item.Value)
 		}
 		if abs, err := filepath.Abs(item.Value); err == nil {
 			item.Value = abs

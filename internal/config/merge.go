@@ -254,16 +254,7 @@ func looser(prev, next *Config) []string {
 	var names []string
 	for _, k := range settings().keys {
 		a, b := k.in(prev), k.in(next)
-		if reflect.DeepEqual(a.Interface(), b.Interface()) || k.mark == free {
-			continue
-		}
-		if k.rule == "patterns" {
-			if patternsLooser(&prev.Shell, &next.Shell) {
-				names = append(names, k.name)
-			}
-			continue
-		}
-		if k.mark != tighten || !k.tightens(a, b) {
+		if !reflect.DeepEqual(a.Interface(), b.Interface()) && k.looser(prev, next) {
 			names = append(names, k.name)
 		}
 	}

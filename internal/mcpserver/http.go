@@ -18,10 +18,12 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 )
 
-// Serve serves HTTP on ln until ctx ends and closes ln. Handlers are cancelled
+// Serve serves HTTP on ln until ctx ends and closes ln. A caller in ctx says what
+// is known of every client beforehand, as for ServeStdio. Handlers are cancelled
 // first; Serve returns nil at most about two seconds later, whatever they do.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	sc := newScope()
@@ -29,9 +31,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		BaseContext:       func(net.Listener) context.Context { return context.WithValue(context.Background(), scopeKey{}, sc) },
-		ConnContext:       s.guard.connContext,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(caller.With(context.Background(), caller.From(ctx)), scopeKey{}, sc)
+		},
+		ConnContext: s.guard.connContext,
+		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- hs.Serve(ln) }()

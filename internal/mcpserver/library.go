@@ -203,7 +203,7 @@ func (s *Server) readResource(ctx context.Context, sess *session, sh *shelf, p *
 	r, ref := sh.at(sess, uri)
 	if r == nil {
 		res, err := next(ctx, "resources/read", req)
-		if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code == mcp.CodeResourceNotFound {
+		if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Message == resourceNotFound {
 			return nil, a.notFound(uri)
 		}
 		return res, err
@@ -244,6 +244,9 @@ func (s *Server) handleRead(ctx context.Context, req *mcp.ReadResourceRequest) (
 	return res, nil
 }
 
+// resourceNotFound is what the SDK says of an address that it does not know.
+const resourceNotFound = "Resource not found"
+
 // The protocol's own code for an address that nothing is at, up to 2025-11-25.
 // Later versions count it among the invalid parameters.
 const codeNotFound = -32002
@@ -259,9 +262,7 @@ func (a *asking) failed(uri string, err error) error {
 	f := fault.From(err)
 	out := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: string(f.Code) + ": " + f.Text()}
 	switch info := fault.Describe(f.Code); {
-	case info.HTTP == 404 && uri != "" && a.modern:
-		out.Code = mcp.CodeResourceNotFound
-	case info.HTTP == 404 && uri != "":
+	case info.HTTP == 404 && uri != "" && !a.modern:
 		out.Code = codeNotFound
 	case info.Retry || info.HTTP >= 500:
 		out.Code = jsonrpc.CodeInternalError

@@ -295,6 +295,18 @@ func (s *Server) SetTools(set *tool.Set) {
 	}
 }
 
+// OfferChanged tells clients that what they may use differs from before, because
+// what Allows of their callers says does.
+func (s *Server) OfferChanged() {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mcp.AddTool(anyTool, s.handleTool) // the SDK announces whatever is added
+	if s.shelf.Load() != nil {
+		s.ResourceListChanged()
+		s.mcp.AddPrompt(anyPrompt, s.handlePrompt)
+	}
+}
+
 // quiet hands the SDK's log lines on as debug lines: what it calls an error is
 // mostly a client's mistake, which the client is told.
 type quiet struct{ to slog.Handler }

@@ -391,7 +391,7 @@ func (sess *session) allows(set *tool.Set, t *tool.Tool) bool {
 	if b.ReadOnly && t.Effect.Changes() {
 		return false
 	}
-	if !sess.allowsToolset(t.Toolset) {
+	if !sess.allowsToolset(t.Toolset) || b.Allows != nil && !b.Allows(t.Toolset, t.Name) {
 		return false
 	}
 	return !slices.ContainsFunc(b.Exclude, func(name string) bool { return set.Lookup(name) == t })
@@ -399,6 +399,9 @@ func (sess *session) allows(set *tool.Set, t *tool.Tool) bool {
 
 // allowsToolset reports whether the session's own limits let a toolset through.
 func (sess *session) allowsToolset(name string) bool {
+	if sess.base.Allows != nil && !sess.base.Allows(name, "") {
+		return false
+	}
 	on := sess.base.Toolsets
 	return on == nil || slices.Contains(on, name) || slices.Contains(on, "all")
 }

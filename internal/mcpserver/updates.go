@@ -77,7 +77,8 @@ func (b *subscriber) add(ctx context.Context, a *asking, r *tool.Resource, ref t
 	if r.Watch == nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("%s never tells that it changed; it cannot be subscribed to", r.Address())}
 	}
-	if err := b.start(ref.URI); err != nil { // first, so that no change falls between
+	// First, so that no change falls between.
+	if err := b.start(ref.URI); err != nil { //nolint:contextcheck // what it starts lives as long as the subscriptions, not as this request
 		return err
 	}
 	watch, err := r.Watch(caller.With(ctx, a.caller), ref)
@@ -100,7 +101,7 @@ func (b *subscriber) add(ctx context.Context, a *asking, r *tool.Resource, ref t
 	switch {
 	case ended:
 		sub.close()
-		return context.Cause(b.ctx)
+		return errGone
 	case before != nil:
 		before.close()
 	}

@@ -5,7 +5,8 @@
 // Activation belongs to a session, never to the process. A call finds its
 // project in this order: the one the request names, the one its session
 // activated, --root, the first of the client's roots, the current directory
-// when it looks like a project. Registry is safe for concurrent use; it runs
+// when it looks like a project. What a session was started with is its Launch;
+// sessions that bring none have that of the process. Registry is safe for concurrent use; it runs
 // nothing of its own. Reading and merging settings is config's work.
 package project
 
@@ -16,7 +17,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,15 +33,20 @@ import (
 
 // Options wire a Registry.
 type Options struct {
+	Launch // of sessions that have none of their own
+	Trust  *Trust
+	Bus    *event.Bus
+	Logger *slog.Logger
+}
+
+// Launch is what a person started a session with.
+type Launch struct {
 	Root     string        // --root, absolute and resolved; "" when not given
 	Cwd      string        // the current directory when it looks like a project, else ""
 	Settings *config.Store // where settings come from
-	Trust    *Trust
-	// TrustLaunched trusts the configuration of the project the server was
+	// TrustLaunched trusts the configuration of the project the session was
 	// started for (Root or Cwd), as the person who started it asked.
 	TrustLaunched bool
-	Bus           *event.Bus
-	Logger        *slog.Logger
 }
 
 // Registry knows the projects and which session has which.
@@ -50,7 +55,7 @@ type Registry struct {
 
 	mu       sync.Mutex
 	sessions map[string]*Project // activated by session; guarded by mu
-	projects map[string]*Project // by root; guarded by mu
+	projects map[place]*Project  // guarded by mu
 	uses     uint64              // counts up with every use of a project; guarded by mu
 }
 
@@ -58,17 +63,27 @@ type Registry struct {
 // activated them.
 const maxOpen = 64
 
+// place is a directory under the settings of some sessions.
+type place struct {
+	store *config.Store
+	root  string
+}
+
 // Project is a directory with its settings. It is shared by every session that
-// has it active.
+// has it active and was started with the same settings.
 type Project struct {
 	ID       string
 	Root     string
+	store    *config.Store
 	settings *config.Project
 	lastUse  uint64 // guarded by the registry's mu
 }
 
 // Settings returns the settings in force in the project now.
 func (p *Project) Settings() *config.Snapshot { return p.settings.Current() }
+
+// Store returns where the project's settings come from.
+func (p *Project) Store() *config.Store { return p.store }
 
 // Trusted reports whether a person vouches for the project's configuration.
 func (p *Project) Trusted() bool { return p.settings.Trusted() }
@@ -115,7 +130,7 @@ func New(opts Options) *Registry {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Registry{opts: opts, sessions: make(map[string]*Project), projects: make(map[string]*Project)}
+	return &Registry{opts: opts, sessions: make(map[string]*Project), projects: make(map[place]*Project)}
 }
 
 // ID returns the stable id of the project at a resolved root.
@@ -136,13 +151,16 @@ func LooksLikeProject(dir string) bool {
 
 // Trusts is the question config asks before it lets a project file loosen
 // anything: is this file, with these bytes, vouched for?
-func (o Options) Trusts(root, sum string) bool {
-	return o.launched(root) || o.Trust != nil && o.Trust.Holds(root, sum)
+func (o Options) Trusts(root, sum string) bool { return o.Launch.Trusts(o.Trust, root, sum) }
+
+// Trusts is the same of sessions with this launch.
+func (l Launch) Trusts(t *Trust, root, sum string) bool {
+	return l.launched(root) || t != nil && t.Holds(root, sum)
 }
 
-// launched reports whether root is trusted because the server was started so.
-func (o Options) launched(root string) bool {
-	return o.TrustLaunched && (root == o.Root || root == o.Cwd)
+// launched reports whether root is trusted because the session was started so.
+func (l Launch) launched(root string) bool {
+	return l.TrustLaunched && (root == l.Root || root == l.Cwd)
 }
 
 // Vouched reports whether a person ever vouched for root, whatever its
@@ -153,6 +171,26 @@ func (o Options) Vouched(root string) bool {
 	}
 	_, ok := o.Trust.Lookup(root)
 	return ok
+}
+
+// launch returns what the session of a call was started with.
+func (r *Registry) launch(ctx context.Context) *Launch {
+	if l, ok := caller.From(ctx).Launch.(*Launch); ok {
+		return l
+	}
+	return &r.opts.Launch
+}
+
+// Forget closes the projects of settings that no session has any more.
+func (r *Registry) Forget(store *config.Store) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at, p := range r.projects {
+		if at.store == store {
+			delete(r.projects, at)
+			p.settings.Release()
+		}
+	}
 }
 
 // Activate makes the project at path the session's. Without a session it only
@@ -174,7 +212,7 @@ func (r *Registry) Activate(ctx context.Context, path string) (*Active, error) {
 	}
 	r.opts.Bus.Publish(event.Event{Kind: event.ProjectActivated, Session: c.Session, Project: p.ID})
 	r.opts.Logger.Info("project activated", "project", p.ID, "root", p.Root, "session", c.Session, "caller", c.String())
-	return r.active(p, ViaActivation, nil), nil
+	return r.active(ctx, p, ViaActivation, nil), nil
 }
 
 // Current returns the project of the call in ctx, or NO_PROJECT_ACTIVATED.
@@ -185,29 +223,30 @@ func (r *Registry) Current(ctx context.Context) (*Active, error) {
 		if err != nil {
 			return nil, err
 		}
-		return r.active(p, ViaRequest, nil), nil
+		return r.active(ctx, p, ViaRequest, nil), nil
 	}
 	if p := r.activated(c.Session); p != nil {
 		// What was allowed when it was activated may be withdrawn since.
 		if err := r.mayActivate(ctx, p.Root, p.Root); err != nil {
 			return nil, err
 		}
-		return r.active(p, ViaActivation, nil), nil
+		return r.active(ctx, p, ViaActivation, nil), nil
 	}
-	if r.opts.Root != "" {
-		return r.active(r.project(r.opts.Root), ViaRoot, nil), nil
+	l := r.launch(ctx)
+	if l.Root != "" {
+		return r.active(ctx, r.project(l.Settings, l.Root), ViaRoot, nil), nil
 	}
 	roots, err := clientRoots(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(roots) > 0 {
-		return r.active(r.project(roots[0]), ViaRoots, roots), nil
+		return r.active(ctx, r.project(l.Settings, roots[0]), ViaRoots, roots), nil
 	}
-	if r.opts.Cwd != "" {
-		return r.active(r.project(r.opts.Cwd), ViaCwd, nil), nil
+	if l.Cwd != "" {
+		return r.active(ctx, r.project(l.Settings, l.Cwd), ViaCwd, nil), nil
 	}
-	return nil, r.noProject()
+	return nil, r.noProject(ctx)
 }
 
 // SessionEnded forgets what the session had.
@@ -227,17 +266,18 @@ func (r *Registry) activated(session string) *Project {
 }
 
 // project returns the project at a resolved root that has been allowed.
-func (r *Registry) project(root string) *Project {
+func (r *Registry) project(store *config.Store, root string) *Project {
+	at := place{store, root}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.projects[root]
+	p := r.projects[at]
 	if p == nil {
 		r.mu.Unlock() // opening reads files
-		opened := &Project{ID: ID(root), Root: root, settings: r.opts.Settings.Project(root)}
+		opened := &Project{ID: ID(root), Root: root, store: store, settings: store.Project(root)}
 		r.mu.Lock()
-		if p = r.projects[root]; p == nil {
+		if p = r.projects[at]; p == nil {
 			p = opened
-			r.projects[root] = p
+			r.projects[at] = p
 			r.closeOldestLocked()
 		} else {
 			opened.settings.Release() // somebody else was faster
@@ -265,7 +305,7 @@ func (r *Registry) closeOldestLocked() {
 		}
 	}
 	if oldest != nil {
-		delete(r.projects, oldest.Root)
+		delete(r.projects, place{oldest.store, oldest.Root})
 		oldest.settings.Release()
 	}
 }
@@ -275,11 +315,17 @@ func (r *Registry) named(ctx context.Context, name string) (*Project, error) {
 	if filepath.IsAbs(name) {
 		return r.open(ctx, name)
 	}
+	store := r.launch(ctx).Settings
+	var dirs []string
 	r.mu.Lock()
-	dirs := slices.Collect(maps.Keys(r.projects))
+	for at := range r.projects {
+		if at.store == store {
+			dirs = append(dirs, at.root)
+		}
+	}
 	r.mu.Unlock()
 	// An id from before a restart is found again among what may be activated.
-	for _, dir := range append(dirs, r.allowed()...) {
+	for _, dir := range append(dirs, r.allowed(ctx)...) {
 		if ID(dir) != name {
 			continue
 		}
@@ -287,13 +333,13 @@ func (r *Registry) named(ctx context.Context, name string) (*Project, error) {
 		if err := r.mayActivate(ctx, dir, name); err != nil {
 			return nil, err
 		}
-		return r.project(dir), nil
+		return r.project(store, dir), nil
 	}
 	return nil, fault.New(fault.NoProjectActivated, "no project has the id %q here; call crud_activate_project and use the id it returns", name)
 }
 
 // active pairs p with the directories a call may reach from it.
-func (r *Registry) active(p *Project, via Via, roots []string) *Active {
+func (r *Registry) active(ctx context.Context, p *Project, via Via, roots []string) *Active {
 	a := &Active{Project: p, Via: via, Bases: []string{p.Root}}
 	add := func(dirs ...string) {
 		for _, d := range dirs {
@@ -302,8 +348,9 @@ func (r *Registry) active(p *Project, via Via, roots []string) *Active {
 			}
 		}
 	}
-	add(r.opts.Root)
-	add(r.configured()...)
+	l := r.launch(ctx)
+	add(l.Root)
+	add(l.configured()...)
 	add(roots...)
 	return a
 }
@@ -315,7 +362,7 @@ const nextDir = "Give the path of a directory that exists."
 func (r *Registry) open(ctx context.Context, path string) (*Project, error) {
 	target, err := fsys.ResolveNearest(path)
 	if err != nil {
-		return nil, r.outside(path)
+		return nil, r.outside(ctx, path)
 	}
 	if err := r.mayActivate(ctx, target, path); err != nil {
 		return nil, err
@@ -331,15 +378,16 @@ func (r *Registry) open(ctx context.Context, path string) (*Project, error) {
 	case err != nil:
 		return nil, &fault.Error{Code: fault.ServerError, Op: "activate", Path: path, Err: err}
 	case root != target: // it was moved while we looked
-		return nil, r.outside(path)
+		return nil, r.outside(ctx, path)
 	}
-	return r.project(root), nil
+	return r.project(r.launch(ctx).Settings, root), nil
 }
 
 // mayActivate refuses a resolved directory that this caller has no right to; shown
 // is how the caller calls it. What is cheap to know is asked first.
 func (r *Registry) mayActivate(ctx context.Context, dir, shown string) error {
-	if within([]string{r.opts.Root, r.opts.Cwd}, dir) || within(r.configured(), dir) || within(r.trusted(), dir) {
+	l := r.launch(ctx)
+	if within([]string{l.Root, l.Cwd}, dir) || within(l.configured(), dir) || within(r.trusted(), dir) {
 		return nil
 	}
 	roots, err := clientRoots(ctx) // asking may cost a round trip
@@ -347,16 +395,17 @@ func (r *Registry) mayActivate(ctx context.Context, dir, shown string) error {
 		return err
 	}
 	if !within(roots, dir) {
-		return r.outside(shown)
+		return r.outside(ctx, shown)
 	}
 	return nil
 }
 
 // allowed lists the directories that may be activated with anything below,
 // without those of the client.
-func (r *Registry) allowed() []string {
-	dirs := r.configured()
-	for _, d := range []string{r.opts.Root, r.opts.Cwd} {
+func (r *Registry) allowed(ctx context.Context) []string {
+	l := r.launch(ctx)
+	dirs := l.configured()
+	for _, d := range []string{l.Root, l.Cwd} {
 		if d != "" {
 			dirs = append(dirs, d)
 		}
@@ -382,9 +431,9 @@ func (r *Registry) trusted() []string {
 
 // configured returns crud.base_directories, resolved; those that do not exist
 // are left out until they do.
-func (r *Registry) configured() []string {
+func (l *Launch) configured() []string {
 	var dirs []string
-	for _, d := range r.opts.Settings.Current().Config.Crud.BaseDirectories {
+	for _, d := range l.Settings.Current().Config.Crud.BaseDirectories {
 		if resolved, err := fsys.ResolveDir(d); err == nil {
 			dirs = append(dirs, resolved)
 		}
@@ -435,15 +484,15 @@ func within(dirs []string, path string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool { return d != "" && fsys.Within(d, path) })
 }
 
-func (r *Registry) noProject() error {
+func (r *Registry) noProject(ctx context.Context) error {
 	e := fault.New(fault.NoProjectActivated,
 		`no project is active in this session; call crud_activate_project {"path": "/absolute/path"} with a directory that may be activated`)
-	return e.With("may_be_activated", nonNil(r.allowed()))
+	return e.With("may_be_activated", nonNil(r.allowed(ctx)))
 }
 
-func (r *Registry) outside(path string) error {
+func (r *Registry) outside(ctx context.Context, path string) error {
 	return fault.New(fault.PathOutsideBase, "%s is not inside a directory that may be activated", path).At(path).
-		With("may_be_activated", nonNil(r.allowed())).
+		With("may_be_activated", nonNil(r.allowed(ctx))).
 		With("next", "Activate one of the directories listed. A person can allow more: start the server with --root DIR, add it to crud.base_directories, or run async-crud-mcp trust DIR.")
 }
 
@@ -462,7 +511,7 @@ func (r *Registry) Settings(ctx context.Context) (settings *config.Snapshot, act
 	case err == nil:
 		return active.Settings(), active, nil
 	case fault.CodeOf(err) == fault.NoProjectActivated && caller.From(ctx).Project == "":
-		return r.opts.Settings.Current(), nil, nil
+		return r.launch(ctx).Settings.Current(), nil, nil
 	default:
 		return nil, nil, err
 	}

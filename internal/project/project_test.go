@@ -557,3 +557,35 @@ func TestWithdrawnTrustHoldsAtOnce(t *testing.T) {
 	_, err = b.Current(caller.With(t.Context(), &caller.Caller{Project: project.ID(b.path("a"))}))
 	wantCode(t, err, fault.PathOutsideBase)
 }
+
+// Sessions that were started with different directories and settings stay apart.
+func TestEverySessionHasItsOwnLaunch(t *testing.T) {
+	b := newBench(t, func(b *bench, _ *config.Options) { b.opts.Root = b.path("a") })
+	other := config.New(config.Options{Env: []string{}, UserFile: b.path("user.json"), Set: []string{"crud.max_timeout=5"}})
+	if err := other.Load(); err != nil {
+		t.Fatal(err)
+	}
+	launched := func(id string, l *project.Launch) context.Context {
+		return caller.With(t.Context(), &caller.Caller{Client: "t", Session: id, Launch: l})
+	}
+	plain := session(t, "1")
+	inB := launched("2", &project.Launch{Root: b.path("b"), Settings: b.settings})
+	inA := launched("3", &project.Launch{Cwd: b.path("a"), Settings: other})
+	b.wantRoot(plain, "a", project.ViaRoot)
+	b.wantRoot(inB, "b", project.ViaRoot)
+	b.wantRoot(inA, "a", project.ViaCwd)
+	for ctx, want := range map[context.Context]float64{plain: 300, inA: 5} {
+		active, err := b.Current(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := active.Settings().Config.Crud.MaxTimeout; got != want {
+			t.Errorf("max_timeout = %v, want %v", got, want)
+		}
+	}
+	if _, err := b.Activate(inB, b.path("a")); fault.CodeOf(err) != fault.PathOutsideBase {
+		t.Errorf("a session activated the root of another: %v", err)
+	}
+	b.Forget(other)
+	b.wantRoot(inA, "a", project.ViaCwd) // it is opened again
+}

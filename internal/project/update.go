@@ -25,22 +25,22 @@ func (r *Registry) Update(ctx context.Context, set map[string]json.RawMessage) (
 	if err != nil {
 		return nil, nil, err
 	}
-	change, err := r.opts.Settings.Update(a.Root, set, false)
+	change, err := r.launch(ctx).Settings.Update(a.Root, set, false)
 	if looser, ok := errors.AsType[*config.LooserError](err); ok {
 		if err := r.confirm(ctx, a, set, looser); err != nil {
 			return nil, nil, err
 		}
-		change, err = r.opts.Settings.Update(a.Root, set, true)
+		change, err = r.launch(ctx).Settings.Update(a.Root, set, true)
 	}
 	if err != nil {
 		return nil, nil, updateFault(a, err)
 	}
-	if change.WasTrusted && !r.opts.launched(a.Root) && r.opts.Trust != nil {
+	if change.WasTrusted && !r.launch(ctx).launched(a.Root) && r.opts.Trust != nil {
 		if err := r.opts.Trust.renew(a.Root, change.OldSum, change.Content); err != nil {
 			r.opts.Logger.Warn("trust not renewed after an update", "root", a.Root, "err", err)
 		}
 	}
-	r.opts.Settings.Reload()
+	r.launch(ctx).Settings.Reload()
 	r.opts.Logger.Info("project settings changed", "project", a.ID, "keys", change.Keys, "caller", caller.From(ctx).String())
 	return a, change, nil
 }

@@ -100,7 +100,7 @@ func newWorld(t *testing.T, s settings) *world {
 		t.Fatal(err)
 	}
 	w.set, err = tool.NewSet(catalog.All(catalog.Engines{
-		Projects: project.New(project.Options{Root: w.root, Settings: set, Trust: project.NewTrust(filepath.Join(top, "home/trust.json"))}),
+		Projects: project.New(project.Options{Launch: project.Launch{Root: w.root, Settings: set}, Trust: project.NewTrust(filepath.Join(top, "home/trust.json"))}),
 		Files:    engine, Health: func() health.Report { return health.Report{} },
 	}), tool.SetOptions{})
 	if err != nil {

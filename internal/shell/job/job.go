@@ -487,6 +487,9 @@ func (r *Registry) running(pick func(Snapshot) bool) (jobs []*job) {
 	return jobs
 }
 
+// Running returns how many jobs have not ended.
+func (r *Registry) Running() int { return len(r.running(func(Snapshot) bool { return true })) }
+
 // ready waits until the jobs of earlier runs are known.
 func (r *Registry) ready(ctx context.Context) error {
 	select {
