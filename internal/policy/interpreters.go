@@ -258,15 +258,10 @@ func (j *judge) rails(c *command) *Decision {
 // readsOperands reports whether code reads the files that are its operands.
 func readsOperands(lang snippet.Lang, code []shellast.Word) bool {
 	for _, w := range code {
-		switch lang {
-		case snippet.Perl:
-			if strings.Contains(w.Text, "<>") || strings.Contains(w.Text, "ARGV>") {
-				return true
-			}
-		case snippet.Ruby:
-			if strings.Contains(w.Text, "gets") || strings.Contains(w.Text, "readline") || strings.Contains(w.Text, "$<") {
-				return true
-			}
+		perl := strings.Contains(w.Text, "<>") || strings.Contains(w.Text, "ARGV>")
+		ruby := strings.Contains(w.Text, "gets") || strings.Contains(w.Text, "readline") || strings.Contains(w.Text, "$<")
+		if lang == snippet.Perl && perl || lang == snippet.Ruby && ruby {
+			return true
 		}
 	}
 	return false
@@ -305,6 +300,7 @@ func stdinText(in *shellast.Input) (text string, present, known bool) {
 		return text, true, known
 	case shellast.File:
 		return "", !stream(in.File), false
+	case shellast.Inherited:
 	}
 	return "", false, false
 }

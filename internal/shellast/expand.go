@@ -1,6 +1,7 @@
 package shellast
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -199,9 +200,7 @@ func (w *walker) readings(list []*syntax.Word) []map[string]int {
 				for _, m := range out {
 					for i := range all {
 						c := map[string]int{n.Param.Value: i}
-						for k, v := range m {
-							c[k] = v
-						}
+						maps.Copy(c, m)
 						more = append(more, c)
 					}
 				}

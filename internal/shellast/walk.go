@@ -525,15 +525,15 @@ func (w *walker) redirs(list []*syntax.Redirect, f frame) ([]Redir, frame) {
 		if one.Fd != "" && one.Fd != "0" {
 			continue
 		}
-		switch r.Op {
-		case syntax.RdrIn, syntax.RdrInOut:
+		switch one.Op {
+		case "<", "<>":
 			f.stdin = &Input{Kind: File, File: one.Target}
 			if one.Target.Process {
 				f.stdin = &Input{Kind: Process, From: one.Target.From}
 			}
-		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+		case "<<", "<<-", "<<<":
 			f.stdin = &Input{Kind: Text, Text: one.Text}
-		case syntax.DplIn:
+		case "<&":
 			f.stdin = &Input{Kind: Pipe} // some other descriptor
 		}
 	}
