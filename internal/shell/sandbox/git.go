@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func (p *plan) protectRepository(git string) {
 			return nil //nolint:nilerr // what cannot be read is not there for git either
 		}
 		if seen++; seen > most {
-			p.open = append(p.open, "submodules of "+git+" beyond the first "+"hundred")
+			p.open = append(p.open, fmt.Sprintf("submodules in %s beyond the first %d directories", git, most))
 			return fs.SkipAll
 		}
 		if exists(filepath.Join(path, "HEAD")) && exists(filepath.Join(path, "config")) {
