@@ -67,7 +67,8 @@ func toolsPage() string {
 	b.WriteString("# Resources\n\nA failed read is an error of the protocol: *not found* (-32002, and -32602 from 2026-07-28 on), *invalid params*\n" +
 		"(-32602) for what the client can change, *internal error* (-32603) for the rest. Its `data` has the envelope of a tool's\n" +
 		"error and the `uri`. A subscriber gets `notifications/resources/updated` when the resource changed, as long as it may\n" +
-		"read it; several changes in a row may become one notice. A client has at most 1,000 subscriptions, and they end with it.\n\n")
+		"read it; several changes in a row may become one notice. What others change is noticed below the project's root, unless\n" +
+		"`watcher.enabled` is off. A client has at most 1,000 subscriptions, and they end with it.\n\n")
 	for _, one := range resources {
 		b.WriteString(one.Markdown())
 	}
