@@ -82,11 +82,24 @@ func (j *judge) setting(name, value string, at Span, files bool) *Decision {
 	if files {
 		value += " " + string(shellast.Hole)
 	}
+	if words := strings.Fields(value); byCommand[canonical(words[0])] == byName["editor"] && operandless(words[1:]) {
+		return nil // an editor by its name
+	}
 	d := j.script(value, shellast.Options{Stdin: &shellast.Input{Kind: shellast.Pipe}}, &at)
 	if d != nil {
 		d.Reason = name + ": " + d.Reason
 	}
 	return d
+}
+
+// operandless reports whether words are options alone.
+func operandless(words []string) bool {
+	for _, w := range words {
+		if !strings.HasPrefix(w, "-") || strings.ContainsAny(w, "!|;&>`$") {
+			return false
+		}
+	}
+	return true
 }
 
 // Env judges a variable that a caller gives to a command. What tells programs

@@ -259,7 +259,7 @@ func (j *judge) rails(c *command) *Decision {
 func readsOperands(lang snippet.Lang, code []shellast.Word) bool {
 	for _, w := range code {
 		perl := strings.Contains(w.Text, "<>") || strings.Contains(w.Text, "ARGV>")
-		ruby := strings.Contains(w.Text, "gets") || strings.Contains(w.Text, "readline") || strings.Contains(w.Text, "$<")
+		ruby := strings.Contains(w.Text, "gets") || strings.Contains(w.Text, "readline") || strings.Contains(w.Text, "$<") || strings.Contains(w.Text, "ARGF")
 		if lang == snippet.Perl && perl || lang == snippet.Ruby && ruby {
 			return true
 		}

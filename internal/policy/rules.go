@@ -31,7 +31,7 @@ var rules = []rule{
 		commands: `cat tac nl head tail less more most pg bat batcat view zcat bzcat xzcat zstdcat lz4cat gzcat zless zmore bzless bzmore xzless xzmore
 			cut sort uniq wc paste column fold fmt pr comm join shuf od xxd hexdump hd strings base64 base32 basenc rev expand unexpand tsort ptx look
 			diff cmp sdiff diff3 colordiff delta iconv envsubst pv ul lolcat pygmentize highlight mdcat glow mdless tr m4 bc dc dos2unix unix2dos
-			col colrm nkf recode uuencode zcmp zdiff`,
+			col colrm nkf recode uuencode zcmp zdiff date`,
 		reason: "{} would read a file past the file tools; call async_read (offset and limit pick lines)",
 		match: []string{
 			"cat README.md", "head -n 10 file.txt", "sort names.txt", "tail -n 3 log.txt | wc -l", "cat < a.txt", "x | cat - b", "less -N a",
@@ -230,6 +230,7 @@ var filters = map[string]*spec{
 	"pv":         {values: "L s N i H w B d rate-limit size name interval height width buffer-size"},
 	"pygmentize": {values: "l f O P o F", writes: "o"},
 	"tr":         {lead: 99},
+	"date":       {values: "d f r s date file reference set", lead: 99, reads: "f file"},
 	"bc":         {},
 	"dc":         {values: "e f expression file", reads: "f file"},
 	"tee":        {},

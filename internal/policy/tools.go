@@ -54,8 +54,10 @@ func handlerOf(name string) func(*judge, *command) *Decision {
 		return (*judge).echo
 	case "compgen":
 		return (*judge).compgen
-	case "hash":
+	case "hash", "enable":
 		return (*judge).hash
+	case "crontab":
+		return (*judge).crontab
 	case "alias":
 		return (*judge).alias
 	case "history", "fc":
@@ -163,7 +165,30 @@ func (j *judge) sed(c *command) *Decision {
 	for _, p := range programs {
 		text = append(text, p.Text)
 	}
+	if d := j.programFile(c, a.all("f file"), snippet.Sed); d != nil {
+		return d
+	}
 	return j.program(c, strings.Join(text, "\n"), snippet.Sed)
+}
+
+// programFile judges a program that is no file, but standard input.
+func (j *judge) programFile(c *command, files []shellast.Word, read func(string) snippet.Effects) *Decision {
+	for _, f := range files {
+		if !stream(f) {
+			continue
+		}
+		text, _, known := stdinText(c.stdin)
+		if f.Process {
+			text, known = literalOutput(f.From)
+		}
+		if !known {
+			return j.deny("computed-script", c.name, c.at)
+		}
+		if d := j.program(c, text, read); d != nil {
+			return d
+		}
+	}
+	return nil
 }
 
 // inCluster reports whether letter is among options, before one that takes a
@@ -193,6 +218,9 @@ func (j *judge) awk(c *command) *Decision {
 	programs := a.all("e source")
 	if len(programs) == 0 && len(a.all("f file")) == 0 && len(a.operands) > 0 {
 		programs = a.operands[:1]
+	}
+	if d := j.programFile(c, a.all("f file"), snippet.Awk); d != nil {
+		return d
 	}
 	for _, p := range programs {
 		if d := j.program(c, p.Text, snippet.Awk); d != nil {
@@ -320,12 +348,26 @@ func (j *judge) compgen(c *command) *Decision {
 	return nil
 }
 
+// hash judges hash -p and enable -f, which give names other meanings.
 func (j *judge) hash(c *command) *Decision {
-	s := spec{values: "p"}
-	if _, ok := s.read(c.args()).find("p"); ok {
-		return j.deny("hidden-name", "hash -p", c.at)
+	s := spec{values: "p f"}
+	if o, ok := s.read(c.args()).find("p f"); ok && o.has {
+		return j.deny("hidden-name", c.name+" "+dashed(o.name), c.at)
 	}
 	return nil
+}
+
+// crontab judges a table of commands that is not a file.
+func (j *judge) crontab(c *command) *Decision {
+	s := spec{values: "u"}
+	a := s.read(c.args())
+	if _, ok := a.find("l r e V"); ok || len(a.operands) > 0 && !stream(a.operands[0]) {
+		return nil
+	}
+	if c.stdin.Kind == shellast.Inherited && len(a.operands) == 0 {
+		return nil
+	}
+	return j.deny("computed-script", c.name, c.at)
 }
 
 // alias judges what an alias would run, with an operand.

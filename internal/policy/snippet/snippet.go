@@ -40,8 +40,8 @@ func Find(lang Lang, code string) string {
 	if !ok {
 		return ""
 	}
-	if l.stdin.there(code) {
-		code = l.stdin.re.ReplaceAllString(code, "stdin(")
+	if l.plain.there(code) {
+		code = l.plain.re.ReplaceAllString(code, "plain(")
 	}
 	if m := first(l.raw, code); m != "" {
 		return shown(m)
@@ -136,7 +136,7 @@ func shown(m string) string {
 }
 
 type language struct {
-	stdin    form   // reading standard input, which is no file; taken out first
+	plain    form   // fine although it looks like file access: standard input, a script; taken out first
 	raw      []form // looked for in the code as it is
 	strip    func(string) string
 	harmless []form          // taken out after stripping
@@ -253,7 +253,7 @@ func any(list string) string {
 
 var languages = map[Lang]language{
 	Python: {
-		stdin: on("open", `\bopen\s*\(\s*(?:0\b|['"]/dev/stdin['"])`),
+		plain: on("open", `\bopen\s*\(\s*(?:0\b|['"]/dev/stdin['"])`),
 		raw:   []form{on("file: FILE: File:", `(?i)\bfile:/`)},
 		strip: stripped(`'"`, "#", true, keepPython),
 		harmless: []form{
@@ -265,7 +265,8 @@ var languages = map[Lang]language{
 			symlink_to hardlink_to FileIO fdopen urlretrieve sendfile import_module SourceFileLoader spec_from_file_location
 			exec_module run_path run_module mkstemp NamedTemporaryFile TemporaryFile fromfile tofile loadtxt savetxt
 			create_subprocess_exec create_subprocess_shell __import__ __builtins__ __loader__ __subclasses__ __globals__ __getattribute__ __spec__
-			getattr globals vars marshal breakpoint execfile`),
+			getattr globals marshal breakpoint execfile mkdtemp TemporaryDirectory SpooledTemporaryFile GzipFile BZ2File LZMAFile ZipFile TarFile extractall
+			module_from_spec copy_tree remove_tree copy_file`),
 		forms: []form{
 			on("os", `\bos\s*\.\s*`+any(`system exec\w* spawn\w* posix_spawn\w* fork\w* walk remove unlink rename renames replace mkdir rmdir
 				read pread readv write pwrite symlink link truncate ftruncate mkfifo mknod readlink kill killpg __dict__`)+`\b`),
@@ -274,16 +275,17 @@ var languages = map[Lang]language{
 			on("shutil glob", `\bfrom\s+(?:shutil|glob)\s+import\b`),
 			on("import", `\bimport\s+(?:[\w.]+(?:\s+as\s+\w+)?\s*,\s*)*(?:`+pythonModules+`)\b`),
 			on("from", `\bfrom\s+(?:`+pythonModules+`)\b`),
-			on("subprocess glob fileinput linecache tempfile runpy pty posix shutil", `\b(?:subprocess|glob|fileinput|linecache|tempfile|runpy|pty|posix|shutil)\s*\.\s*\w`),
+			on("subprocess glob fileinput linecache runpy pty posix shutil", `\b(?:subprocess|glob|fileinput|linecache|runpy|pty|posix|shutil)\s*\.\s*\w`),
 			on("touch unlink mkdir rmdir", `\.\s*(?:touch|unlink|mkdir|rmdir)\s*\(`),
 			on("Path", `\bPath\s*\([^)]*\)\s*\.\s*(?:glob|rename|replace|walk|chmod)\b`),
 			on("exec eval compile", `(?:^|[^.\w])(?:exec|eval|compile)\s*\(|(?:^|[;\n])\s*exec\s|=\s*(?:exec|eval|compile)\b`),
+			on("vars", `\bvars\s*\(\s*(?:os|sys|posix|__\w+)`),
 			on("modules", `\bsys\s*\.\s*modules\b`),
 			on("locals", `\blocals\s*\(\s*\)\s*\[`),
 		},
 	},
 	Node: {
-		stdin: on("readFileSync", `(?:\brequire\s*\(\s*['"](?:node:)?fs['"]\s*\)|\bfs)\s*\.\s*readFileSync\s*\(\s*(?:0\b|process\.stdin\.fd|['"]/dev/stdin['"])`),
+		plain: on("readFileSync", `(?:\brequire\s*\(\s*['"](?:node:)?fs['"]\s*\)|\bfs)\s*\.\s*readFileSync\s*\(\s*(?:0\b|process\.stdin\.fd|['"]/dev/stdin['"])`),
 		raw: []form{
 			on("require import", `\b(?:require|import)\s*\(\s*['"\x60](?:node:)?(?:`+nodeModules+`)(?:/[\w-]+)?['"\x60]`),
 			on("from import", `\b(?:from|import)\s*['"](?:node:)?(?:`+nodeModules+`)(?:/[\w-]+)?['"]`),
@@ -324,7 +326,7 @@ var languages = map[Lang]language{
 			on("do require", `\b(?:do|require)\s*["'$(]`),
 			on("eval", `\beval\s*(?:["'$(]|q\b|qq\b|\w+\s*\()`),
 			on("fork", `\bfork\b\s*[;(]`),
-			on("::", `\b(?:File|IO|Path|Tie|IPC|POSIX|Fcntl)::\w+`),
+			on("::", `\b(?:File::(?:Slurp|Copy|Find|Path|Temp|Touch|Map|ReadBackwards|Remove|Rename|Grep|Glob|Open)|IO::(?:File|All|Handle|Pipe|Dir|Uncompress)|Path::|Tie::File|IPC::|POSIX::(?:open|creat|unlink|rename|mkdir|rmdir|link|dup|exec|fork|system|read|write))\w*`),
 			on("ARGV", `\bARGV\s*=|\b(?:push|unshift)\s*\(?\s*@ARGV`),
 			on("&", `&\s*\{\s*["'$]|&\s*\$`), on("can", `->\s*can\b`), on("unpack", `\bunpack\s*\(?\s*["']u`),
 		},
@@ -332,25 +334,27 @@ var languages = map[Lang]language{
 	Ruby: {
 		raw: []form{
 			on("`", "`"), on("%x", `%x\s*[^\w\s]`),
-			on("require", `\brequire\s*\(?\s*['"](?:fileutils|open3|pathname|tempfile|tmpdir|pty|shell|find|open-uri|fiddle)['"]`),
+			on("require", `\brequire\s*\(?\s*['"](?:fileutils|open3|pathname|tempfile|tmpdir|pty|shell|find|open-uri|fiddle|un)['"]`),
 		},
 		strip: stripped(`'"`, "", false, keepRuby),
-		names: set(`Dir FileUtils Open3 Pathname Tempfile PTY ARGF Fiddle Kernel instance_eval class_eval module_eval instance_exec const_get __send__ public_send require_relative`),
+		names: set(`FileUtils Open3 Pathname Tempfile PTY Fiddle Kernel instance_eval class_eval module_eval instance_exec const_get __send__ public_send require_relative`),
 		forms: []form{
 			on("File IO", `\b(?:File|IO)\s*(?:\.|::)\s*`+any(`read readlines open write foreach binread binwrite new delete unlink rename symlink link
 				truncate chmod mkfifo copy_stream popen sysopen pipe readlink for_fd`)+`\b`),
+			on("Dir", `\bDir\s*(?:\[|(?:\.|::)\s*(?:glob|entries|children|each|foreach|mkdir|rmdir|delete|unlink|open|new|empty)\b|(?:\.|::)\s*each_child)`),
 			on("open system exec spawn fork load eval syscall", `(?:^|[^.\w:])(?:open|system|exec|spawn|fork|load|eval|syscall)\s*(?:\(|["'%\[\w])`),
 			on("send eval", `\.\s*(?:send|eval)\s*\(`), on("method", `\bmethod\s*\(\s*:`), on("spawn", `\bProcess\s*\.\s*spawn`),
 			on("require", `\brequire\s*\(?\s*[^\s'"(]`),
 		},
 	},
 	PHP: {
+		plain: on("include require", `\b(?:include|require)(?:_once)?\s*\(?\s*(?:__DIR__\s*\.\s*)?(?:'[^']+\.php'|"[^"$]+\.php")\s*\)?`),
 		raw:   []form{on("`", "`")},
 		strip: stripped(`'"`, "", false, keepPHP),
 		forms: []form{
-			on("( ' \" $", `(?i)\b`+any(`file_get_contents file_put_contents fopen file readfile fpassthru unlink rename copy mkdir rmdir touch scandir glob opendir
+			on("( ' \" $", `(?i)(?:^|[^\w>:$])`+any(`file_get_contents file_put_contents fopen file readfile fpassthru unlink rename copy mkdir rmdir touch scandir glob opendir
 				dir tempnam tmpfile symlink link highlight_file show_source php_strip_whitespace parse_ini_file move_uploaded_file system exec shell_exec
-				passthru popen proc_open pcntl_exec eval assert create_function call_user_func call_user_func_array array_map usort simplexml_load_file
+				passthru popen proc_open pcntl_exec eval assert create_function call_user_func call_user_func_array simplexml_load_file
 				include include_once require require_once`)+`\s*[('"$]`),
 			on("new NEW New", `(?i)\bnew\s+\\?(?:Spl(?:Temp)?FileObject|SplFileInfo|DirectoryIterator|RecursiveDirectoryIterator|GlobIterator|FilesystemIterator|ZipArchive|Phar\w*|ReflectionFunction)\b`),
 			on("(", `\$\w+\s*\(|['"]\s*\(`),
@@ -368,16 +372,17 @@ var languages = map[Lang]language{
 		strip: stripped(`'"`, "#", false, nothing),
 		forms: []form{
 			on("(", `\b`+any(`readLines read\.table read\.csv read\.delim read_csv read_lines read_file readChar readBin scan file readRDS saveRDS
-				writeLines writeBin write\.table write\.csv source system system2 shell unlink file\.remove file\.rename file\.copy file\.create
-				file\.append file\.show list\.files list\.dirs dir dir\.create sink eval parse do\.call get match\.fun fread fwrite`)+`\s*\(`),
+				writeLines writeBin write\.table write\.csv system system2 shell unlink file\.remove file\.rename file\.copy file\.create
+				file\.append file\.show list\.files list\.dirs dir dir\.create sink eval do\.call match\.fun fread fwrite`)+`\s*\(`),
 			on("cat", `\bcat\s*\([^)]*\bfile\s*=`),
 		},
 	},
 	Julia: {
+		plain: on("stdin", `\b(?:read|readline|readlines|eachline)\s*\(\s*stdin\b`),
 		strip: stripped(`"`, "#", false, nothing),
 		forms: []form{
 			on("`", "`"), on("parse", `\bMeta\s*\.\s*parse`),
-			on("(", `\b`+any(`read readlines readline eachline readdir walkdir open write rm mv cp mkdir mkpath touch symlink run pipeline include eval download`)+`\s*\(`),
+			on("(", `\b`+any(`read readlines readline eachline readdir walkdir open write rm mv cp mkdir mkpath touch symlink run pipeline eval download`)+`\s*\(`),
 		},
 	},
 	Tcl: {
@@ -422,8 +427,7 @@ var languages = map[Lang]language{
 
 const nodeModules = `fs|child_process|vm|worker_threads|module|cluster|repl|inspector|fs-extra|graceful-fs|shelljs|execa|rimraf|glob|globby|fast-glob|mkdirp|del|cpy|zx|cross-spawn|node-pty|tinyexec|jsonfile`
 
-const pythonModules = `subprocess|glob|fileinput|linecache|tempfile|mmap|ctypes|cffi|runpy|pty|posix|nt|_io|tarfile|zipfile|gzip|bz2|lzma|` +
-	`shelve|dbm|distutils|plumbum|sh|pexpect|importlib|builtins|_posixsubprocess|asyncio\.subprocess`
+const pythonModules = `subprocess|glob|fileinput|linecache|mmap|ctypes|cffi|runpy|pty|posix|nt|_io|plumbum|sh|pexpect|builtins|_posixsubprocess|asyncio\.subprocess`
 
 var (
 	requireWord    = regexp.MustCompile(`\brequire\b|\bimport\s*\(`)
