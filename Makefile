@@ -40,7 +40,7 @@ docs: ## write the generated documents and the Unreleased section of CHANGELOG.m
 
 stress: ## every test of our own code COUNT times over
 	go run ./scripts/testsum -count=$(COUNT) -timeout=2h ./cmd/... ./internal/...
-	ACM_STRESS=1 FSYS_TEST_RACE=5s go run ./scripts/testsum -count=1 -timeout=6h ./test/stress ./test/security ./internal/fsys
+	ACM_STRESS=1 FSYS_TEST_RACE=5s go run ./scripts/testsum -count=1 -timeout=6h ./test/stress ./test/security ./internal/fsys ./internal/search/...
 
 fuzz: ## every fuzz target for FUZZTIME each
 	scripts/fuzz.sh $(FUZZTIME)

@@ -146,8 +146,10 @@ func TestEachModeReturnsWhatItSays(t *testing.T) {
 
 	r = tr.search(search.Request{Pattern: "foo", Recursive: true, Mode: search.Content})
 	equal(t, "lines", r.Matches, []search.Match{
-		{File: "a.go", Line: 1, Text: "foo foo"}, {File: "a/c.go", Line: 2, Text: "foo"},
-		{File: "b.go", Line: 1, Text: "x foo"}, {File: "b.go", Line: 3, Text: "foo"},
+		{File: "a.go", Line: 1, Text: "foo foo"},
+		{File: "a/c.go", Line: 2, Text: "foo"},
+		{File: "b.go", Line: 1, Text: "x foo"},
+		{File: "b.go", Line: 3, Text: "foo"},
 	})
 	equal(t, "total of lines", r.Total, 4)
 	if r.Truncated || r.TimedOut || !r.Exact || r.Slow || r.Source != search.FromScan || r.Root != tr.root {
