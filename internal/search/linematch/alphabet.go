@@ -257,12 +257,16 @@ func (e *encoder) node(lo rune, read, rest int32) int32 {
 		return id
 	}
 	n := node{read: int(read)}
+	part := e.classes.find(lo)
 	for i := range n.next {
 		switch at := lo + rune(i)*each; {
 		case at < least || at > unicode.MaxRune || at >= 0xD800 && at <= 0xDFFF:
 			n.next[i] = broken
 		case rest == 1:
-			n.next[i] = finished(e.classes.of(at))
+			for part+1 < len(e.classes.starts) && e.classes.starts[part+1] <= at {
+				part++
+			}
+			n.next[i] = finished(e.classes.ids[part])
 		default:
 			n.next[i] = e.node(at, read+1, rest-1)
 		}

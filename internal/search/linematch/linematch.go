@@ -76,14 +76,16 @@ func Compile(expr string, o Options) (*Matcher, error) {
 }
 
 func compile(expr string, o Options, limit int) (*Matcher, error) {
-	full, err := pattern.Compile(expr)
-	if err != nil {
-		return nil, err
-	}
+	source := expr
 	if o.FoldCase {
-		if full, err = pattern.Compile("(?i)" + expr); err != nil {
-			return nil, err
+		source = "(?i)" + expr
+	}
+	full, err := pattern.Compile(source)
+	if err != nil {
+		if _, plain := pattern.Compile(expr); plain != nil {
+			err = plain // speaks of what the caller wrote
 		}
+		return nil, err
 	}
 	m := &Matcher{full: full, limit: limit}
 	m.pool.New = func() any { return newScanner(m) }
