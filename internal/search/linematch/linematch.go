@@ -1,6 +1,6 @@
-// Package linematch finds the lines of a text that a regular expression matches,
-// several hundred times faster than the standard engine where a literal helps and
-// twenty times where none does, and with the same answers.
+// Package linematch finds the lines of a text that a regular expression matches:
+// those that package regexp would find, and faster wherever the pattern is more
+// than one plain literal, at which that package is as good.
 //
 // Patterns are RE2, as package regexp reads them, and are about one line at a
 // time: ^ and $ are its ends, nothing matches a line feed, a carriage return is

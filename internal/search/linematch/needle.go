@@ -9,9 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// shares says how many of 100,000 bytes of source text and documents are this
-// one, measured over 270 MB in eleven languages. Those from 0x80 on are taken to
-// be as rare as they are in English.
+// shares says about how many of 100,000 bytes of text are this one: counted in
+// source code and documents of eleven kinds, most of it Go, and rounded. The
+// parentheses and the carriage return were put higher than counted. Bytes from
+// 0x80 on are taken to be as rare as they are in English. A wrong share costs
+// time, never a match.
 var shares = [utf8.RuneSelf]int32{
 	'\t': 1600, '\n': 3050, '\r': 100,
 	' ': 17900, '!': 97, '"': 1520, '#': 290, '$': 240, '%': 44, '&': 130, '\'': 310,
@@ -125,7 +127,8 @@ type needle struct {
 }
 
 // rareByte is the share up to which looking for one byte with the processor's
-// own means and checking each is faster than looking for two at once.
+// own means and checking each is faster than looking for two at once, as measured
+// on Go code on one machine.
 const rareByte = 0.01
 
 func newNeedle(l Literal) *needle {
