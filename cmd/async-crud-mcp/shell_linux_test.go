@@ -273,3 +273,19 @@ func TestWhatAgentsUsuallyRunIsAllowed(t *testing.T) {
 		}
 	}
 }
+
+func TestCommandThatIsAskedToEndHasItsSay(t *testing.T) {
+	for _, backend := range []string{"bwrap", "landlock", "none"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			root := projectWith(t, map[string]string{"run.sh": "#!/bin/bash\ntrap 'sleep 0.6; echo tidied up; exit 3' TERM\necho begun\nwhile :; do sleep 0.05; done\n"})
+			p := begin(t, "", "stdio", "--root", root, "--set", "shell.enabled=true", "--set", "sandbox.backend="+backend)
+			p.initialize()
+			got := p.call(2, "async_exec", map[string]any{"command": "./run.sh", "timeout": 2})
+			details := got["details"].(map[string]any)
+			if got["error_code"] != "COMMAND_TIMEOUT" || details["stdout"] != "begun\ntidied up\n" {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}

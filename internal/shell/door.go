@@ -16,6 +16,7 @@ const (
 	Exec    Door = iota // async_exec
 	Shell               // shell
 	Command             // exec
+	Alias               // alias_exec: judged by its own rules
 )
 
 // commandTimeout is the default of the exec tool.

@@ -58,6 +58,8 @@ type Scope struct {
 type Options struct {
 	Jobs  *job.Registry // nil: one of its own
 	Scope func(context.Context) (*Scope, error)
+	// Alias says what aliases may do for the caller; nil: there are none.
+	Alias func(context.Context) (*AliasScope, error)
 	// Changes begins to note which files below root change, and returns the
 	// function that ends this and tells them; nil: nobody notes.
 	Changes func(root string) func() *Changes
@@ -204,7 +206,7 @@ func (e *Engine) start(ctx context.Context, scope *Scope, r Request, s started) 
 	}
 	c := caller.From(ctx)
 	spec := job.Spec{
-		Command: r.Command, Argv: argv, Dir: s.dir, Env: s.env, Timeout: out.Timeout,
+		Command: r.Command, Argv: argv, Dir: s.dir, Env: s.env, Timeout: out.Timeout, Keeper: out.Sandbox.Backend == sandbox.Bwrap,
 		Project: scope.Project, Session: c.Session, Caller: c.String(), Background: r.Background,
 		// Only a client on stdio is known to have gone away for good.
 		Detach: r.Detach || c.Transport != "stdio",

@@ -90,6 +90,7 @@ type Spec struct {
 	// Files and Prepare are for the sandbox: see [proc.Spec].
 	Files   []*os.File
 	Prepare func(*exec.Cmd) error
+	Keeper  bool
 
 	Project    string // key of the project that sees the job
 	Session    string // session that started it; "": none
@@ -233,7 +234,7 @@ func (r *Registry) Start(s Spec) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	p, err := r.start(proc.Spec{
-		Argv: s.Argv, Dir: s.Dir, Env: s.Env, Files: s.Files, Prepare: s.Prepare,
+		Argv: s.Argv, Dir: s.Dir, Env: s.Env, Files: s.Files, Prepare: s.Prepare, Keeper: s.Keeper,
 		Stdout: j.stdout, Stderr: j.stderr,
 	})
 	if err != nil {

@@ -50,6 +50,9 @@ type Spec struct {
 	Files  []*os.File // descriptors 3 and up of the child; closed by Start in any case
 	Stdout io.Writer  // gets the output as it comes, from one goroutine; errors are ignored
 	Stderr io.Writer  // likewise, from another goroutine
+	// Keeper says that the process only keeps the command, which is below it, as a
+	// sandbox does: it is not asked to end, and ends when the command has.
+	Keeper bool
 	// Prepare may change the command right before it starts: a sandbox puts
 	// itself in front of Args, adds files and system attributes. Nil: nothing.
 	Prepare func(*exec.Cmd) error
@@ -75,11 +78,12 @@ type Exit struct {
 
 // Process is a started command.
 type Process struct {
-	id   Identity
-	cmd  *exec.Cmd // nil: found again
-	done chan struct{}
-	gone chan struct{}
-	exit Exit // set before done is closed
+	id     Identity
+	cmd    *exec.Cmd // nil: found again
+	keeper bool
+	done   chan struct{}
+	gone   chan struct{}
+	exit   Exit // set before done is closed
 	system
 
 	mu     sync.Mutex
@@ -115,7 +119,7 @@ func Start(s Spec) (*Process, error) {
 			return nil, fmt.Errorf("start %s: %w", s.Argv[0], err)
 		}
 	}
-	p := &Process{cmd: cmd, done: make(chan struct{}), gone: make(chan struct{})}
+	p := &Process{cmd: cmd, keeper: s.Keeper, done: make(chan struct{}), gone: make(chan struct{})}
 	if err := p.launch(cmd); err != nil {
 		out.closeReaders()
 		return nil, fmt.Errorf("start %s: %w", s.Argv[0], err)

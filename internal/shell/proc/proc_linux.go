@@ -195,14 +195,21 @@ func (p *Process) strays(thoroughly bool) (n int) {
 	return n
 }
 
-// signal sends TERM or KILL to the whole tree.
+// signal sends TERM or KILL to the whole tree. A keeper that got TERM would be gone
+// before the command has had its say.
 func (p *Process) signal(kill bool) {
-	group := p.signalGroup(kill)
-	sig := unix.SIGTERM
+	group, sig := 0, unix.SIGTERM
+	kept := p.keeper && !kill && p.id.Mark != 0
+	if !kept {
+		group = p.signalGroup(kill)
+	}
 	if kill {
 		sig = unix.SIGKILL
 	}
 	for _, pid := range members(p.id.Mark) {
+		if kept && pid == p.id.PID {
+			continue
+		}
 		if g, err := unix.Getpgid(pid); group != 0 && err == nil && g == group {
 			continue // once is enough
 		}

@@ -15,7 +15,9 @@ type system struct{}
 
 func (*system) free() {}
 
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// attributes give a command a session of its own: a group to be ended by, and no
+// terminal to ask a person at.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // signalGroup signals the leader's group, while that is certainly its own, and
 // returns it; 0 when nothing was sent. A group that is all there is of a tree is
