@@ -58,6 +58,10 @@ func fetchPeers(ctx context.Context, dir string) (*peerPrograms, error) {
 	if err != nil {
 		return nil, err
 	}
+	interpreter, err := exec.LookPath("node")
+	if err != nil {
+		return nil, err
+	}
 	home := filepath.Join(dir, "peers")
 	settings := filepath.Join(home, ".claude-server-commander")
 	if err := os.MkdirAll(settings, 0o755); err != nil {
@@ -68,7 +72,9 @@ func fetchPeers(ctx context.Context, dir string) (*peerPrograms, error) {
 	}
 	return &peerPrograms{
 		npm: filepath.Join(node, "node_modules"), goServer: filepath.Join(module, "server"),
-		env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home},
+		// Without what version managers put there: one peer starts python3 for
+		// every call.
+		env: []string{"PATH=" + filepath.Dir(interpreter) + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + home},
 	}, nil
 }
 
