@@ -54,7 +54,7 @@ func (p *programs) commandServer(name, dir, sandbox string) commandServer {
 	return commandServer{
 		name: name, env: p.env,
 		argv: []string{
-			p.ours, "stdio", "--standalone", "--root", dir, "--set", "shell.enabled=true", "--set", "shell.max_commands_per_minute=0",
+			p.ours, "stdio", "--standalone", "--root", filepath.Join(dir, sandbox), "--set", "shell.enabled=true", "--set", "shell.max_commands_per_minute=0",
 			"--set", "sandbox.backend=" + sandbox, "--set", fmt.Sprintf("shell.max_concurrent_processes=%d", crowdSize+1),
 		},
 		run: func(command string) call { return call{"async_exec", map[string]any{"command": command}} },
@@ -82,9 +82,12 @@ func (p *peerPrograms) commandServers() []commandServer {
 }
 
 func measureShell(ctx context.Context, p *programs, peers *peerPrograms, e effort) (out *shellResults, err error) {
+	// A project has one server, so each has one of its own.
 	dir := filepath.Join(filepath.Dir(p.root), "shell")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return nil, err
+	for _, sub := range []string{"none", "landlock", "bwrap"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return nil, err
+		}
 	}
 	out = &shellResults{run: row{name: "a command that does nothing", floor: "sh -c true"}}
 	out.run.sides = []*sided{{name: theFloor, op: func() error { return exec.CommandContext(ctx, "sh", "-c", "true").Run() }}}
@@ -137,7 +140,7 @@ func measureShell(ctx context.Context, p *programs, peers *peerPrograms, e effor
 	if e.fileRounds < 10 {
 		size = 64 << 20
 	}
-	return out, out.captures(ctx, own, dir, size)
+	return out, out.captures(ctx, own, filepath.Join(dir, "none"), size)
 }
 
 // crowded runs many commands at once.
