@@ -81,6 +81,7 @@ type site struct {
 	dir     string
 	servers []*fileServer // ours, then the peers
 	clients []*stdioClient
+	shared  []*shared // the same, once several calls are made at a time
 	bare    *stdioClient
 	bareOps *fileServer
 }
@@ -133,10 +134,13 @@ func measureFiles(ctx context.Context, p *programs, peers *peerPrograms, e effor
 	}
 	settle(ctx)
 	out.memory = memoryOf(s.clients[0].pid())
-	if out.during, err = s.readsDuringList(ctx, e); err != nil {
+	if out.sizes, err = s.sizes(); err != nil {
 		return nil, err
 	}
-	if out.sizes, err = s.sizes(); err != nil {
+	for _, c := range s.clients {
+		s.shared = append(s.shared, share(c))
+	}
+	if out.during, err = s.readsDuringList(ctx, e); err != nil {
 		return nil, err
 	}
 	out.hold, out.hostile = hold(), hostile()
@@ -180,6 +184,13 @@ func (s *site) close() error {
 	for _, c := range append(s.clients, s.bare) {
 		if c != nil {
 			errs = append(errs, c.stdin.Close())
+		}
+	}
+	for _, c := range s.shared {
+		<-c.ended // who reads has to end before Wait
+	}
+	for _, c := range append(s.clients, s.bare) {
+		if c != nil {
 			_ = c.cmd.Wait() // some servers end with an error
 		}
 	}
@@ -305,12 +316,8 @@ type duringRow struct {
 func (s *site) readsDuringList(ctx context.Context, e effort) ([]duringRow, error) {
 	path, tree := filepath.Join(s.dir, "small.txt"), filepath.Join(s.dir, "tree")
 	var out []duringRow
-	for _, one := range s.servers {
-		single, err := one.start(ctx, s.dir)
-		if err != nil {
-			return nil, err
-		}
-		c := share(single)
+	for i, one := range s.servers {
+		c := s.shared[i]
 		r := duringRow{name: one.name}
 		read := func(to *sample) error {
 			begin := time.Now()
@@ -342,9 +349,6 @@ func (s *site) readsDuringList(ctx context.Context, e effort) ([]duringRow, erro
 				default:
 				}
 			}
-		}
-		if err := c.close(); err != nil {
-			return nil, err
 		}
 		out = append(out, r)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 type updatesRow struct {
 	server       string
 	shared       bool // one server for all agents; else one for each
+	refused      bool // a second server does not start beside the first
 	edits        int
 	acknowledged int
 	lost         int // acknowledged, and not in the file
@@ -35,46 +37,58 @@ const (
 // own.
 func (s *site) lostUpdates(ctx context.Context, e effort) ([]updatesRow, error) {
 	var out []updatesRow
-	for _, shared := range []bool{true, false} {
-		for i, one := range s.servers {
-			file := filepath.Join(s.dir, fmt.Sprintf("updates-%t-%d.txt", shared, i))
-			r, err := updates(ctx, one, s.dir, file, shared, min(editsPerAgent, e.fileRounds))
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", one.name, err)
-			}
-			out = append(out, r)
+	edits := min(editsPerAgent, e.fileRounds)
+	for i, one := range s.servers {
+		r, err := updates(ctx, one, filepath.Join(s.dir, "updates-"+one.name+".txt"), slices.Repeat([]*shared{s.shared[i]}, agents), edits)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", one.name, err)
 		}
+		r.shared = true
+		out = append(out, r)
+	}
+	for _, one := range s.servers {
+		r, err := updatesOfEach(ctx, one, filepath.Join(filepath.Dir(s.dir), "each", one.name), edits)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", one.name, err)
+		}
+		out = append(out, r)
 	}
 	return out, nil
 }
 
-func updates(ctx context.Context, one *fileServer, dir, file string, oneForAll bool, edits int) (out updatesRow, err error) {
-	out = updatesRow{server: one.name, shared: oneForAll, edits: agents * edits}
+// updatesOfEach has every agent start a server of its own in dir, as hosts do.
+func updatesOfEach(ctx context.Context, one *fileServer, dir string, edits int) (out updatesRow, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return out, err
+	}
+	var connections []*shared
+	defer func() {
+		for _, c := range connections {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	for range agents {
+		c, err := one.start(ctx, dir)
+		if err != nil && strings.Contains(err.Error(), "is in use by another") {
+			return updatesRow{server: one.name, edits: agents * edits, refused: true}, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		connections = append(connections, share(c))
+	}
+	return updates(ctx, one, filepath.Join(dir, "file.txt"), connections, edits)
+}
+
+// updates has each agent make its edits in file on its connection.
+func updates(ctx context.Context, one *fileServer, file string, connections []*shared, edits int) (out updatesRow, err error) {
+	out = updatesRow{server: one.name, edits: agents * edits}
 	var start []string
 	for i := range agents {
 		start = append(start, fmt.Sprintf("# part of agent %d", i), fmt.Sprintf("end of agent %d", i))
 	}
 	if err := os.WriteFile(file, []byte(strings.Join(start, "\n")+"\n"), 0o644); err != nil {
 		return out, err
-	}
-	connections := make([]*shared, agents)
-	var open []*shared
-	defer func() {
-		for _, c := range open {
-			err = errors.Join(err, c.close())
-		}
-	}()
-	for i := range connections {
-		if i > 0 && oneForAll {
-			connections[i] = connections[0]
-			continue
-		}
-		c, err := one.start(ctx, dir)
-		if err != nil {
-			return out, err
-		}
-		connections[i] = share(c)
-		open = append(open, connections[i])
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
