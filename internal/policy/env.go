@@ -82,7 +82,7 @@ func (j *judge) setting(name, value string, at Span, files bool) *Decision {
 	if files {
 		value += " " + string(shellast.Hole)
 	}
-	if words := strings.Fields(value); byCommand[canonical(words[0])] == byName["editor"] && operandless(words[1:]) {
+	if words := strings.Fields(value); byCommand()[canonical(words[0])] == byName()["editor"] && operandless(words[1:]) {
 		return nil // an editor by its name
 	}
 	d := j.script(value, shellast.Options{Stdin: &shellast.Input{Kind: shellast.Pipe}}, &at)

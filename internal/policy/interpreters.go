@@ -2,6 +2,7 @@ package policy
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/policy/snippet"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shellast"
@@ -19,44 +20,46 @@ type language struct {
 	perl  bool   // its options cluster as those of perl do
 }
 
-var interpreters = map[string]*language{
-	"python":    {lang: snippet.Python, code: "c", stdin: true, spec: spec{values: "c m W X Q check-hash-based-pycs", final: "c m", first: true}},
-	"node":      {lang: snippet.Node, code: "e p eval print", stdin: true, spec: spec{values: "e p r C eval print require import loader experimental-loader conditions env-file input-type", final: "", first: true}},
-	"perl":      {lang: snippet.Perl, code: "e E", loops: "n p", edits: "i", stdin: true, perl: true},
-	"ruby":      {lang: snippet.Ruby, code: "e", loops: "n p", edits: "i", stdin: true, perl: true},
-	"php":       {lang: snippet.PHP, code: "r R B E run process-code process-begin process-end", stdin: true, spec: spec{values: "r R B E F f d c z run process-code process-begin process-end file define", first: true}},
-	"lua":       {lang: snippet.Lua, code: "e", stdin: true, spec: spec{values: "e l", first: true}},
-	"rscript":   {lang: snippet.R, code: "e", spec: spec{values: "e", first: true}},
-	"r":         {lang: snippet.R, code: "e", stdin: true, spec: spec{values: "e f file", first: true}},
-	"julia":     {lang: snippet.Julia, code: "e E eval print", stdin: true, spec: spec{values: "e E L p t J eval print load", first: true}},
-	"tclsh":     {lang: snippet.Tcl, stdin: true, spec: spec{first: true}},
-	"expect":    {lang: snippet.Tcl, code: "c", stdin: true, spec: spec{values: "c f", first: true}},
-	"deno":      {lang: snippet.Node, sub: "eval", spec: spec{values: "ext config", first: true}},
-	"bun":       {lang: snippet.Node, code: "e p eval print", spec: spec{values: "e p r eval print preload cwd", first: true}},
-	"groovy":    {lang: snippet.JVM, code: "e", spec: spec{values: "e", first: true}},
-	"scala":     {lang: snippet.JVM, code: "e", spec: spec{values: "e", first: true}},
-	"kotlin":    {lang: snippet.JVM, code: "e", spec: spec{values: "e", first: true}},
-	"jshell":    {lang: snippet.JVM, stdin: true, spec: spec{first: true}},
-	"osascript": {lang: snippet.JVM, code: "e", stdin: true, spec: spec{values: "e l s", first: true}},
-	"elixir":    {lang: snippet.BEAM, code: "e eval rpc-eval", spec: spec{values: "e r S eval require", first: true}},
-	"erl":       {lang: snippet.BEAM, code: "eval", spec: spec{values: "eval", first: true}},
-	"ghc":       {lang: snippet.BEAM, code: "e", spec: spec{values: "e", first: true}},
-	"runghc":    {lang: snippet.BEAM, stdin: true, spec: spec{first: true}},
-	"clojure":   {lang: snippet.Lisp, code: "e M", spec: spec{values: "e M", first: true}},
-	"bb":        {lang: snippet.Lisp, code: "e", spec: spec{values: "e", first: true}},
-	"guile":     {lang: snippet.Lisp, code: "c", stdin: true, spec: spec{values: "c e l s", first: true}},
-	"racket":    {lang: snippet.Lisp, code: "e", spec: spec{values: "e f l", first: true}},
-	"sbcl":      {lang: snippet.Lisp, code: "eval", stdin: true, spec: spec{values: "eval load", first: true}},
-	"sqlite3":   {lang: snippet.SQL, code: "cmd c", sub: "*", stdin: true, spec: spec{values: "cmd separator newline nullvalue init mmap pagecache lookaside"}},
-	"psql":      {lang: snippet.SQL, code: "c command", stdin: true, spec: spec{values: "c d f F h L o p P R T U v command dbname file host output port username set variable", writes: "o output L log-file"}},
-	"mysql":     {lang: snippet.SQL, code: "e execute", stdin: true, spec: spec{values: "e h P u D S execute host port user database socket"}},
-	"duckdb":    {lang: snippet.SQL, code: "c s cmd", sub: "*", stdin: true, spec: spec{values: "c s cmd separator nullvalue init"}},
-}
+var interpreters = sync.OnceValue(func() map[string]*language {
+	return map[string]*language{
+		"python":    {lang: snippet.Python, code: "c", stdin: true, spec: spec{values: "c m W X Q check-hash-based-pycs", final: "c m", first: true}},
+		"node":      {lang: snippet.Node, code: "e p eval print", stdin: true, spec: spec{values: "e p r C eval print require import loader experimental-loader conditions env-file input-type", final: "", first: true}},
+		"perl":      {lang: snippet.Perl, code: "e E", loops: "n p", edits: "i", stdin: true, perl: true},
+		"ruby":      {lang: snippet.Ruby, code: "e", loops: "n p", edits: "i", stdin: true, perl: true},
+		"php":       {lang: snippet.PHP, code: "r R B E run process-code process-begin process-end", stdin: true, spec: spec{values: "r R B E F f d c z run process-code process-begin process-end file define", first: true}},
+		"lua":       {lang: snippet.Lua, code: "e", stdin: true, spec: spec{values: "e l", first: true}},
+		"rscript":   {lang: snippet.R, code: "e", spec: spec{values: "e", first: true}},
+		"r":         {lang: snippet.R, code: "e", stdin: true, spec: spec{values: "e f file", first: true}},
+		"julia":     {lang: snippet.Julia, code: "e E eval print", stdin: true, spec: spec{values: "e E L p t J eval print load", first: true}},
+		"tclsh":     {lang: snippet.Tcl, stdin: true, spec: spec{first: true}},
+		"expect":    {lang: snippet.Tcl, code: "c", stdin: true, spec: spec{values: "c f", first: true}},
+		"deno":      {lang: snippet.Node, sub: "eval", spec: spec{values: "ext config", first: true}},
+		"bun":       {lang: snippet.Node, code: "e p eval print", spec: spec{values: "e p r eval print preload cwd", first: true}},
+		"groovy":    {lang: snippet.JVM, code: "e", spec: spec{values: "e", first: true}},
+		"scala":     {lang: snippet.JVM, code: "e", spec: spec{values: "e", first: true}},
+		"kotlin":    {lang: snippet.JVM, code: "e", spec: spec{values: "e", first: true}},
+		"jshell":    {lang: snippet.JVM, stdin: true, spec: spec{first: true}},
+		"osascript": {lang: snippet.JVM, code: "e", stdin: true, spec: spec{values: "e l s", first: true}},
+		"elixir":    {lang: snippet.BEAM, code: "e eval rpc-eval", spec: spec{values: "e r S eval require", first: true}},
+		"erl":       {lang: snippet.BEAM, code: "eval", spec: spec{values: "eval", first: true}},
+		"ghc":       {lang: snippet.BEAM, code: "e", spec: spec{values: "e", first: true}},
+		"runghc":    {lang: snippet.BEAM, stdin: true, spec: spec{first: true}},
+		"clojure":   {lang: snippet.Lisp, code: "e M", spec: spec{values: "e M", first: true}},
+		"bb":        {lang: snippet.Lisp, code: "e", spec: spec{values: "e", first: true}},
+		"guile":     {lang: snippet.Lisp, code: "c", stdin: true, spec: spec{values: "c e l s", first: true}},
+		"racket":    {lang: snippet.Lisp, code: "e", spec: spec{values: "e f l", first: true}},
+		"sbcl":      {lang: snippet.Lisp, code: "eval", stdin: true, spec: spec{values: "eval load", first: true}},
+		"sqlite3":   {lang: snippet.SQL, code: "cmd c", sub: "*", stdin: true, spec: spec{values: "cmd separator newline nullvalue init mmap pagecache lookaside"}},
+		"psql":      {lang: snippet.SQL, code: "c command", stdin: true, spec: spec{values: "c d f F h L o p P R T U v command dbname file host output port username set variable", writes: "o output L log-file"}},
+		"mysql":     {lang: snippet.SQL, code: "e execute", stdin: true, spec: spec{values: "e h P u D S execute host port user database socket"}},
+		"duckdb":    {lang: snippet.SQL, code: "c s cmd", sub: "*", stdin: true, spec: spec{values: "c s cmd separator nullvalue init"}},
+	}
+})
 
 // interpreter returns the language of a program, whatever its version is.
 func interpreter(name string) (*language, bool) {
 	base := strings.ToLower(name)
-	if l, ok := interpreters[base]; ok {
+	if l, ok := interpreters()[base]; ok {
 		return l, true
 	}
 	base = strings.TrimRight(base, "0123456789.-")
@@ -81,7 +84,7 @@ func interpreter(name string) (*language, bool) {
 	if base == "sqlite" {
 		base = "sqlite3"
 	}
-	l, ok := interpreters[base]
+	l, ok := interpreters()[base]
 	return l, ok
 }
 
@@ -347,7 +350,7 @@ func (j *judge) module(c *command, g given) *Decision {
 			return nil
 		}
 		// A module may be a program that runs others, or one that the rules name.
-		if _, ok := wrappers[g.module]; ok {
+		if _, ok := wrappers()[g.module]; ok {
 			return j.inner(c, append([]shellast.Word{{Text: g.module}}, g.operands...))
 		}
 	}
@@ -471,7 +474,7 @@ func (j *judge) eval(c *command) *Decision {
 // or pyenv init do, by its name and by what it is asked for.
 func settings(c *shellast.Call) bool {
 	name, ok := c.Name()
-	if !ok || byCommand[name] != nil || wrappers[name] != nil && wrappers[name].sub == "" || has(shells, name) || len(c.Redirs) > 0 {
+	if !ok || byCommand()[name] != nil || wrappers()[name] != nil && wrappers()[name].sub == "" || has(shells, name) || len(c.Redirs) > 0 {
 		return false
 	}
 	if _, ok := interpreter(name); ok {

@@ -44,7 +44,7 @@ func (j *judge) deny(name, what string, at Span) *Decision {
 	if j.quiet && (j.unseen == nil || !has(unseen, name)) {
 		return nil
 	}
-	r := byName[name]
+	r := byName()[name]
 	d := &Decision{Denied: true, Rule: name, Reason: strings.ReplaceAll(r.reason, "{}", brief(what)), Use: r.use, Span: at}
 	if j.quiet {
 		j.unseen(*d)
@@ -94,7 +94,7 @@ func (j *judge) script(text string, o shellast.Options, within *Span) *Decision 
 
 // unjudged denies what cannot be read. A person's rules see its raw text.
 func (j *judge) unjudged(name, what string, at Span) *Decision {
-	r := byName[name]
+	r := byName()[name]
 	d := &Decision{Denied: true, Rule: name, Reason: strings.ReplaceAll(r.reason, "{}", what), Span: at}
 	if j.unreadable == nil {
 		j.unreadable = d
@@ -214,7 +214,7 @@ func (j *judge) simple(c *command) *Decision {
 	if h, ok := handler(c.name); ok {
 		return h(j, c)
 	}
-	if w, ok := wrappers[c.name]; ok {
+	if w, ok := wrappers()[c.name]; ok {
 		return j.wrapper(c, w)
 	}
 	if l, ok := interpreter(c.name); ok {
@@ -228,7 +228,7 @@ func (j *judge) simple(c *command) *Decision {
 
 // ruled judges a command by the rules that name it.
 func (j *judge) ruled(c *command) *Decision {
-	r, ok := byCommand[c.name]
+	r, ok := byCommand()[c.name]
 	if !ok {
 		return nil
 	}
@@ -257,7 +257,7 @@ func (j *judge) ruled(c *command) *Decision {
 const pipeOnly = "grep"
 
 func sameOr(name string) string {
-	if same, ok := sameAs[name]; ok {
+	if same, ok := sameAs()[name]; ok {
 		return same
 	}
 	return name
@@ -303,7 +303,7 @@ func (j *judge) files(s *spec, a arguments) []shellast.Word {
 // readsFile judges < file of a filter or builtin.
 func (j *judge) readsFile(c *command) *Decision {
 	rule := "redirect-read"
-	switch r, ok := byCommand[c.name]; {
+	switch r, ok := byCommand()[c.name]; {
 	case ok:
 		rule = r.name
 	case has(readers, c.name), c.name == "sed", sameOr(c.name) == "awk":

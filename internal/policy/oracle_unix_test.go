@@ -45,7 +45,7 @@ func newOracle(t *testing.T) *oracle {
 		}
 	}
 	names := []string{"sed", "awk", "git", "go", "npm", "npx", "make", "curl", "python3", "node", "perl", "sudo", "docker"}
-	for name := range byCommand {
+	for name := range byCommand() {
 		names = append(names, name)
 	}
 	for _, name := range names {

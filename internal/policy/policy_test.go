@@ -185,13 +185,13 @@ func TestRulesAgreeWithTheirExamples(t *testing.T) {
 			t.Errorf("%s is incomplete", r.name)
 		}
 	}
-	for name := range filters {
-		if byCommand[name] == nil && name != "sed" && name != "awk" {
+	for name := range filters() {
+		if byCommand()[name] == nil && name != "sed" && name != "awk" {
 			t.Errorf("nothing judges %s, whose command line is known", name)
 		}
 	}
-	for name, same := range sameAs {
-		if filters[same] == nil {
+	for name, same := range sameAs() {
+		if filters()[same] == nil {
 			t.Errorf("%s is read as %s, which is not known", name, same)
 		}
 	}

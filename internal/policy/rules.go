@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // rule is one built-in rule. Rules with commands apply to those programs; the
 // others are named by the code that finds what they are about.
@@ -188,71 +191,75 @@ var rules = []rule{
 }
 
 var (
-	byName    = indexNames()
-	byCommand = indexCommands()
+	byName    = sync.OnceValue(indexNames)
+	byCommand = sync.OnceValue(indexCommands)
 )
 
 // filters tell the operands of programs that read standard input or files.
-var filters = map[string]*spec{
-	"head":       {values: "n c lines bytes"},
-	"tail":       {values: "n c s lines bytes pid sleep-interval max-unchanged-stats", plus: true},
-	"nl":         {values: "b d f h i l n s v w"},
-	"tac":        {values: "s separator"},
-	"less":       {values: "b h j k o O p P t T x y z", plus: true, writes: "o O"},
-	"more":       {values: "n", plus: true},
-	"bat":        {values: "l H m r language line-range highlight-line theme style paging pager wrap color tabs map-syntax file-name diff-context terminal-width decorations"},
-	"cut":        {values: "b c d f bytes characters delimiter fields output-delimiter"},
-	"sort":       {values: "k S t T o key field-separator buffer-size temporary-directory parallel batch-size compress-program random-source sort output files0-from", reads: "files0-from random-source", plus: true},
-	"uniq":       {values: "f s w skip-fields skip-chars check-chars"},
-	"wc":         {values: "files0-from", reads: "files0-from"},
-	"paste":      {values: "d delimiters"},
-	"column":     {values: "c E H i l N n O o p R r s S T W separator output-separator table-columns table-hide table-right output-width table-name"},
-	"fold":       {values: "w width"},
-	"fmt":        {values: "w g p t width goal prefix"},
-	"pr":         {values: "D h l N o w W header length width"},
-	"comm":       {values: "output-delimiter"},
-	"join":       {values: "a e t v j 1 2 o"},
-	"shuf":       {values: "i n o input-range head-count output random-source", reads: "random-source", writes: "o output", plain: "e echo i input-range"},
-	"od":         {values: "A j N S t w address-radix skip-bytes read-bytes format width"},
-	"xxd":        {values: "c g l o s n R cols groupsize len offset seek"},
-	"hexdump":    {values: "e f n s"},
-	"strings":    {values: "n t e T o bytes radix encoding"},
-	"base64":     {values: "w i o b wrap input output", reads: "i input", writes: "o output"},
-	"base32":     {values: "w wrap"},
-	"basenc":     {values: "w wrap"},
-	"expand":     {values: "t tabs"},
-	"unexpand":   {values: "t tabs"},
-	"look":       {values: "t", lead: 1},
-	"diff":       {values: "U C I F x X S D W unified context label from-file to-file exclude exclude-from ignore-matching-lines width color palette"},
-	"cmp":        {values: "i n bytes ignore-initial"},
-	"iconv":      {values: "f t o from-code to-code output", writes: "o output"},
-	"envsubst":   {lead: 1, given: "v"},
-	"pv":         {values: "L s N i H w B d rate-limit size name interval height width buffer-size"},
-	"pygmentize": {values: "l f O P o F", writes: "o"},
-	"tr":         {lead: 99},
-	"date":       {values: "d f r s date file reference set", lead: 99, reads: "f file"},
-	"bc":         {},
-	"dc":         {values: "e f expression file", reads: "f file"},
-	"tee":        {},
-	"grep":       {values: grepValues, lead: 1, given: "e f regexp file", reads: "f file", refuse: "r R recursive dereference-recursive"},
-	"rg": {
-		values: "A B C E f g j M m T t d r e after-context before-context context encoding file glob iglob threads max-columns max-count type type-not max-depth replace regexp color colors sort sortr engine max-filesize pre pre-glob hostname-bin context-separator",
-		lead:   1, given: "e f regexp file files type-list", reads: "f file",
-	},
-	"ag":  {values: "A B C G m p after before context file-search-regex max-count ignore ignore-dir depth", lead: 1},
-	"sed": {values: "e f l expression file line-length", lead: 1, given: "e f expression file"},
-	"awk": {values: "F v f e i l field-separator assign file source include load", lead: 1, given: "f e file source"},
-}
+var filters = sync.OnceValue(func() map[string]*spec {
+	return map[string]*spec{
+		"head":       {values: "n c lines bytes"},
+		"tail":       {values: "n c s lines bytes pid sleep-interval max-unchanged-stats", plus: true},
+		"nl":         {values: "b d f h i l n s v w"},
+		"tac":        {values: "s separator"},
+		"less":       {values: "b h j k o O p P t T x y z", plus: true, writes: "o O"},
+		"more":       {values: "n", plus: true},
+		"bat":        {values: "l H m r language line-range highlight-line theme style paging pager wrap color tabs map-syntax file-name diff-context terminal-width decorations"},
+		"cut":        {values: "b c d f bytes characters delimiter fields output-delimiter"},
+		"sort":       {values: "k S t T o key field-separator buffer-size temporary-directory parallel batch-size compress-program random-source sort output files0-from", reads: "files0-from random-source", plus: true},
+		"uniq":       {values: "f s w skip-fields skip-chars check-chars"},
+		"wc":         {values: "files0-from", reads: "files0-from"},
+		"paste":      {values: "d delimiters"},
+		"column":     {values: "c E H i l N n O o p R r s S T W separator output-separator table-columns table-hide table-right output-width table-name"},
+		"fold":       {values: "w width"},
+		"fmt":        {values: "w g p t width goal prefix"},
+		"pr":         {values: "D h l N o w W header length width"},
+		"comm":       {values: "output-delimiter"},
+		"join":       {values: "a e t v j 1 2 o"},
+		"shuf":       {values: "i n o input-range head-count output random-source", reads: "random-source", writes: "o output", plain: "e echo i input-range"},
+		"od":         {values: "A j N S t w address-radix skip-bytes read-bytes format width"},
+		"xxd":        {values: "c g l o s n R cols groupsize len offset seek"},
+		"hexdump":    {values: "e f n s"},
+		"strings":    {values: "n t e T o bytes radix encoding"},
+		"base64":     {values: "w i o b wrap input output", reads: "i input", writes: "o output"},
+		"base32":     {values: "w wrap"},
+		"basenc":     {values: "w wrap"},
+		"expand":     {values: "t tabs"},
+		"unexpand":   {values: "t tabs"},
+		"look":       {values: "t", lead: 1},
+		"diff":       {values: "U C I F x X S D W unified context label from-file to-file exclude exclude-from ignore-matching-lines width color palette"},
+		"cmp":        {values: "i n bytes ignore-initial"},
+		"iconv":      {values: "f t o from-code to-code output", writes: "o output"},
+		"envsubst":   {lead: 1, given: "v"},
+		"pv":         {values: "L s N i H w B d rate-limit size name interval height width buffer-size"},
+		"pygmentize": {values: "l f O P o F", writes: "o"},
+		"tr":         {lead: 99},
+		"date":       {values: "d f r s date file reference set", lead: 99, reads: "f file"},
+		"bc":         {},
+		"dc":         {values: "e f expression file", reads: "f file"},
+		"tee":        {},
+		"grep":       {values: grepValues, lead: 1, given: "e f regexp file", reads: "f file", refuse: "r R recursive dereference-recursive"},
+		"rg": {
+			values: "A B C E f g j M m T t d r e after-context before-context context encoding file glob iglob threads max-columns max-count type type-not max-depth replace regexp color colors sort sortr engine max-filesize pre pre-glob hostname-bin context-separator",
+			lead:   1, given: "e f regexp file files type-list", reads: "f file",
+		},
+		"ag":  {values: "A B C G m p after before context file-search-regex max-count ignore ignore-dir depth", lead: 1},
+		"sed": {values: "e f l expression file line-length", lead: 1, given: "e f expression file"},
+		"awk": {values: "F v f e i l field-separator assign file source include load", lead: 1, given: "f e file source"},
+	}
+})
 
 const grepValues = "A B C D d e f m regexp file after-context before-context context max-count include exclude exclude-dir exclude-from label binary-files directories devices group-separator"
 
 // sameAs are programs whose command line is that of another.
-var sameAs = map[string]string{
-	"egrep": "grep", "fgrep": "grep", "rgrep": "grep", "zgrep": "grep", "zegrep": "grep", "zfgrep": "grep", "bzgrep": "grep", "xzgrep": "grep",
-	"pcregrep": "grep", "pcre2grep": "grep", "agrep": "grep", "ugrep": "grep", "ug": "grep", "ripgrep": "rg", "rga": "rg", "pt": "ag", "ack": "ag", "ack-grep": "ag", "sift": "ag",
-	"gawk": "awk", "mawk": "awk", "nawk": "awk", "bwk": "awk", "goawk": "awk", "frawk": "awk", "ssed": "sed", "hd": "hexdump",
-	"batcat": "bat", "zless": "less", "zmore": "more", "most": "less", "colordiff": "diff", "sdiff": "diff", "diff3": "diff", "zdiff": "diff",
-}
+var sameAs = sync.OnceValue(func() map[string]string {
+	return map[string]string{
+		"egrep": "grep", "fgrep": "grep", "rgrep": "grep", "zgrep": "grep", "zegrep": "grep", "zfgrep": "grep", "bzgrep": "grep", "xzgrep": "grep",
+		"pcregrep": "grep", "pcre2grep": "grep", "agrep": "grep", "ugrep": "grep", "ug": "grep", "ripgrep": "rg", "rga": "rg", "pt": "ag", "ack": "ag", "ack-grep": "ag", "sift": "ag",
+		"gawk": "awk", "mawk": "awk", "nawk": "awk", "bwk": "awk", "goawk": "awk", "frawk": "awk", "ssed": "sed", "hd": "hexdump",
+		"batcat": "bat", "zless": "less", "zmore": "more", "most": "less", "colordiff": "diff", "sdiff": "diff", "diff3": "diff", "zdiff": "diff",
+	}
+})
 
 func indexNames() map[string]*rule {
 	m := map[string]*rule{}
@@ -289,10 +296,10 @@ const gnu = `cat head tail ls cp mv rm grep egrep fgrep sort cut wc uniq tac nl 
 
 // syntaxOf returns how to read the command line of a filter.
 func syntaxOf(name string) *spec {
-	if same, ok := sameAs[name]; ok {
+	if same, ok := sameAs()[name]; ok {
 		name = same
 	}
-	if s, ok := filters[name]; ok {
+	if s, ok := filters()[name]; ok {
 		return s
 	}
 	return &spec{}

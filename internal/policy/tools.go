@@ -709,7 +709,7 @@ func (j *judge) bun(c *command) *Decision {
 			return j.inner(c, args[1:])
 		}
 	}
-	return j.interpreted(c, interpreters["bun"])
+	return j.interpreted(c, interpreters()["bun"])
 }
 
 func (j *judge) cargo(c *command) *Decision {
@@ -809,7 +809,7 @@ func (j *judge) cmdExe(c *command) *Decision {
 				return nil
 			}
 			verb, _, _ := strings.Cut(args[i+1].Text, " ")
-			if name, ok := windows[strings.ToLower(verb)]; ok {
+			if name, ok := windows()[strings.ToLower(verb)]; ok {
 				return j.deny(name, "cmd /c "+verb, c.at)
 			}
 			return j.innerScript(c, strings.ReplaceAll(joined(args[i+1:]), `\`, "/"), shellast.Options{})

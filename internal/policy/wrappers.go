@@ -2,6 +2,7 @@ package policy
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shellast"
 )
@@ -42,44 +43,46 @@ func (w *wrapper) after(n int) *wrapper { w.skip = n; return w }
 func (w *wrapper) dashed() *wrapper     { w.dash = true; return w }
 func (w *wrapper) assigning() *wrapper  { w.env = true; return w }
 
-var wrappers = map[string]*wrapper{
-	"builtin": run(""), "exec": run("a"), "nohup": run(""), "setsid": run(""), "time": run("f o format output"), "nice": run("n adjustment"),
-	"ionice": run("c n p P u class classdata"), "chrt": skipping(1, "T P D"), "taskset": skipping(1, ""), "stdbuf": run("i o e input output error"),
-	"timeout": skipping(1, "k s kill-after signal"), "sudo": run("u g p C r t h D R T U user group prompt chdir host close-from role type").assigning(),
-	"doas": run("u C"), "pkexec": run("user"), "chroot": skipping(1, "userspec groups"), "unshare": run("S G R w setuid setgid root wd map-user map-group"),
-	"nsenter": run("t S G target setuid setgid"), "setpriv": run("reuid regid groups inh-caps ambient-caps bounding-set securebits pdeathsig selinux-label apparmor-profile"),
-	"setarch": skipping(1, ""), "linux32": run(""), "linux64": run(""), "i386": run(""), "x86_64": run(""), "arch": run(""),
-	"flock": skipping(1, "w E wait timeout conflict-exit-code").scripted("c command"), "strace": run("e o p P s S a E I O u X b"), "ltrace": run("e o p s a u n l x"),
-	"perf": with("stat record trace", "e o r p F c event output repeat pid"), "valgrind": run(""), "xvfb-run": run("e f n p s w error-file auth-file server-num server-args"),
-	"dbus-run-session": run(""), "dbus-launch": run(""), "fakeroot": run("l s b i u"), "faketime": skipping(1, "f"), "proot": run("r b q w v k rootfs bind cwd"),
-	"firejail": run(""), "bwrap": run("").dashed(), "caffeinate": run("t w"), "unbuffer": run(""), "catchsegv": run(""), "rlwrap": run("a b c f H l"), "gosu": skipping(1, ""),
-	"su-exec": skipping(1, ""), "tini": run("p g"), "dumb-init": run("r"), "prlimit": run("p pid"), "numactl": run("N m C p i l cpunodebind membind physcpubind"),
-	"cgexec": run("g"), "systemd-run": run("u p E H M G unit property setenv uid gid slice description working-directory"), "systemd-inhibit": run("what who why mode"),
-	"busybox": run(""), "toybox": run(""), "shx": run(""), "coreutils": run(""), "winpty": run(""), "wsl": run("d u e"), "stdenv": run(""), "gtimeout": skipping(1, "k s"),
-	"start-stop-daemon": run("x p n u g d exec pidfile").dashed(), "retry": run("t d times delay"), "ts-retry": run(""), "chronic": run(""), "ifne": run(""), "daemonize": run("c p l u o e a"),
+var wrappers = sync.OnceValue(func() map[string]*wrapper {
+	return map[string]*wrapper{
+		"builtin": run(""), "exec": run("a"), "nohup": run(""), "setsid": run(""), "time": run("f o format output"), "nice": run("n adjustment"),
+		"ionice": run("c n p P u class classdata"), "chrt": skipping(1, "T P D"), "taskset": skipping(1, ""), "stdbuf": run("i o e input output error"),
+		"timeout": skipping(1, "k s kill-after signal"), "sudo": run("u g p C r t h D R T U user group prompt chdir host close-from role type").assigning(),
+		"doas": run("u C"), "pkexec": run("user"), "chroot": skipping(1, "userspec groups"), "unshare": run("S G R w setuid setgid root wd map-user map-group"),
+		"nsenter": run("t S G target setuid setgid"), "setpriv": run("reuid regid groups inh-caps ambient-caps bounding-set securebits pdeathsig selinux-label apparmor-profile"),
+		"setarch": skipping(1, ""), "linux32": run(""), "linux64": run(""), "i386": run(""), "x86_64": run(""), "arch": run(""),
+		"flock": skipping(1, "w E wait timeout conflict-exit-code").scripted("c command"), "strace": run("e o p P s S a E I O u X b"), "ltrace": run("e o p s a u n l x"),
+		"perf": with("stat record trace", "e o r p F c event output repeat pid"), "valgrind": run(""), "xvfb-run": run("e f n p s w error-file auth-file server-num server-args"),
+		"dbus-run-session": run(""), "dbus-launch": run(""), "fakeroot": run("l s b i u"), "faketime": skipping(1, "f"), "proot": run("r b q w v k rootfs bind cwd"),
+		"firejail": run(""), "bwrap": run("").dashed(), "caffeinate": run("t w"), "unbuffer": run(""), "catchsegv": run(""), "rlwrap": run("a b c f H l"), "gosu": skipping(1, ""),
+		"su-exec": skipping(1, ""), "tini": run("p g"), "dumb-init": run("r"), "prlimit": run("p pid"), "numactl": run("N m C p i l cpunodebind membind physcpubind"),
+		"cgexec": run("g"), "systemd-run": run("u p E H M G unit property setenv uid gid slice description working-directory"), "systemd-inhibit": run("what who why mode"),
+		"busybox": run(""), "toybox": run(""), "shx": run(""), "coreutils": run(""), "winpty": run(""), "wsl": run("d u e"), "stdenv": run(""), "gtimeout": skipping(1, "k s"),
+		"start-stop-daemon": run("x p n u g d exec pidfile").dashed(), "retry": run("t d times delay"), "ts-retry": run(""), "chronic": run(""), "ifne": run(""), "daemonize": run("c p l u o e a"),
 
-	"watch": {spec: spec{values: "n interval", first: true}, line: true}, "script": {spec: spec{values: "c command E I O B T m o"}, scripts: "c command", skip: 99}, "su": {spec: spec{values: "s g G c shell command"}, scripts: "c command", skip: 99},
-	"runuser": run("u g G s user group").scripted("c command"), "sg": {spec: spec{values: "c", first: true}, skip: 1, scripts: "c", line: true},
-	"hyperfine":             {spec: spec{values: "w m M r p c n L s S warmup min-runs max-runs runs prepare setup cleanup parameter-list parameter-scan shell style export-json export-markdown command-name u i N"}, scripts: "p prepare s setup c cleanup", each: true},
-	"concurrently":          {spec: spec{values: "n c p names prefix-colors prefix max-processes kill-others"}, each: true},
-	"start-server-and-test": {each: true},
-	"nodemon":               run("w e i watch ext ignore delay").scripted("x exec"), "chokidar": {spec: spec{values: "c command d t"}, scripts: "c command", skip: 99},
-	"watchexec": run("w e f i s d watch exts filter ignore signal debounce"), "onchange": run("").dashed(), "entr": run("").scripted("s"),
+		"watch": {spec: spec{values: "n interval", first: true}, line: true}, "script": {spec: spec{values: "c command E I O B T m o"}, scripts: "c command", skip: 99}, "su": {spec: spec{values: "s g G c shell command"}, scripts: "c command", skip: 99},
+		"runuser": run("u g G s user group").scripted("c command"), "sg": {spec: spec{values: "c", first: true}, skip: 1, scripts: "c", line: true},
+		"hyperfine":             {spec: spec{values: "w m M r p c n L s S warmup min-runs max-runs runs prepare setup cleanup parameter-list parameter-scan shell style export-json export-markdown command-name u i N"}, scripts: "p prepare s setup c cleanup", each: true},
+		"concurrently":          {spec: spec{values: "n c p names prefix-colors prefix max-processes kill-others"}, each: true},
+		"start-server-and-test": {each: true},
+		"nodemon":               run("w e i watch ext ignore delay").scripted("x exec"), "chokidar": {spec: spec{values: "c command d t"}, scripts: "c command", skip: 99},
+		"watchexec": run("w e f i s d watch exts filter ignore signal debounce"), "onchange": run("").dashed(), "entr": run("").scripted("s"),
 
-	"npx": run("p package").scripted("c call"), "pnpx": run("p package").scripted("c shell-mode"), "bunx": run("p package"),
-	"npm": with("exec x", "p w package workspace prefix C loglevel").scripted("c call"), "pnpm": with("exec dlx", "C F filter dir package"), "yarn": with("exec dlx", "p cwd package"),
-	"uv": with("run tool", "p with python env-file project directory package extra group with-editable index index-url"), "uvx": run("p from with python"), "pipx": with("run", "spec pip-args python"),
-	"poetry": with("run", "C P directory project"), "pipenv": with("run", "python"), "pdm": with("run", "p"), "hatch": with("run", "e env"), "rye": with("run", ""), "pixi": with("run", "e environment manifest-path"),
-	"conda": with("run", "n p name prefix cwd"), "mamba": with("run", "n p name prefix cwd"), "micromamba": with("run", "n p name prefix cwd"),
-	"bundle": with("exec", ""), "pyenv": with("exec", ""), "rbenv": with("exec", ""), "nodenv": with("exec", ""), "goenv": with("exec", ""), "jenv": with("exec", ""), "asdf": with("exec", ""),
-	"mise": with("exec x", "C j cd jobs").scripted("c command").dashed(), "rtx": with("exec x", "").scripted("c command").dashed(), "direnv": with("exec", "").after(1),
-	"nvm": with("exec", "").after(1), "fnm": with("exec", "using"), "volta": with("run", "node npm pnpm yarn"), "nix-shell": run("p I A packages attr arg argstr").scripted("run command"),
-	"devbox": with("run", "c e config env"), "devenv": with("shell", ""), "cross-env": run("").assigning(), "cross-env-shell": {env: true, line: true, spec: spec{first: true}},
-	"dotenv": run("e c p f v"), "dotenvx": with("run", "f env-file").dashed(), "env-cmd": run("f e r"), "aws-vault": with("exec", "d n").after(1).dashed(), "op": with("run", "env-file").dashed(),
-	"doppler": with("run", "p c project config").scripted("command").dashed(), "infisical": with("run", "env path").scripted("command").dashed(), "chamber": with("exec", "").dashed(),
-	"envchain": skipping(1, ""), "lerna": with("exec", "scope ignore").dashed(), "npm-run-all": {}, "turbo": {}, "lage": {}, "screen": run("S s T t e c h p r x D R"),
-	"vagrant": with("ssh", "").scripted("c command").after(99), "ansible": {spec: spec{values: "a m i l u f args module-name inventory"}, scripts: "a args", skip: 99},
-}
+		"npx": run("p package").scripted("c call"), "pnpx": run("p package").scripted("c shell-mode"), "bunx": run("p package"),
+		"npm": with("exec x", "p w package workspace prefix C loglevel").scripted("c call"), "pnpm": with("exec dlx", "C F filter dir package"), "yarn": with("exec dlx", "p cwd package"),
+		"uv": with("run tool", "p with python env-file project directory package extra group with-editable index index-url"), "uvx": run("p from with python"), "pipx": with("run", "spec pip-args python"),
+		"poetry": with("run", "C P directory project"), "pipenv": with("run", "python"), "pdm": with("run", "p"), "hatch": with("run", "e env"), "rye": with("run", ""), "pixi": with("run", "e environment manifest-path"),
+		"conda": with("run", "n p name prefix cwd"), "mamba": with("run", "n p name prefix cwd"), "micromamba": with("run", "n p name prefix cwd"),
+		"bundle": with("exec", ""), "pyenv": with("exec", ""), "rbenv": with("exec", ""), "nodenv": with("exec", ""), "goenv": with("exec", ""), "jenv": with("exec", ""), "asdf": with("exec", ""),
+		"mise": with("exec x", "C j cd jobs").scripted("c command").dashed(), "rtx": with("exec x", "").scripted("c command").dashed(), "direnv": with("exec", "").after(1),
+		"nvm": with("exec", "").after(1), "fnm": with("exec", "using"), "volta": with("run", "node npm pnpm yarn"), "nix-shell": run("p I A packages attr arg argstr").scripted("run command"),
+		"devbox": with("run", "c e config env"), "devenv": with("shell", ""), "cross-env": run("").assigning(), "cross-env-shell": {env: true, line: true, spec: spec{first: true}},
+		"dotenv": run("e c p f v"), "dotenvx": with("run", "f env-file").dashed(), "env-cmd": run("f e r"), "aws-vault": with("exec", "d n").after(1).dashed(), "op": with("run", "env-file").dashed(),
+		"doppler": with("run", "p c project config").scripted("command").dashed(), "infisical": with("run", "env path").scripted("command").dashed(), "chamber": with("exec", "").dashed(),
+		"envchain": skipping(1, ""), "lerna": with("exec", "scope ignore").dashed(), "npm-run-all": {}, "turbo": {}, "lage": {}, "screen": run("S s T t e c h p r x D R"),
+		"vagrant": with("ssh", "").scripted("c command").after(99), "ansible": {spec: spec{values: "a m i l u f args module-name inventory"}, scripts: "a args", skip: 99},
+	}
+})
 
 // loader reports whether a program is the dynamic linker, which runs the program
 // named to it.

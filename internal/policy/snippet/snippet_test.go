@@ -129,7 +129,7 @@ func FuzzSnippet(f *testing.F) {
 	f.Add("s/a/b/w f")
 	f.Add(`{print > "f"; getline x < "y"; "c" | getline}`)
 	f.Fuzz(func(_ *testing.T, code string) {
-		for lang := range languages {
+		for lang := range languages() {
 			_ = Find(lang, code)
 		}
 		_ = fmt.Sprint(Awk(code), Sed(code))

@@ -3,19 +3,19 @@ package sandbox
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/pattern"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/sandbox/confine"
 )
 
 var (
-	refusal   = regexp.MustCompile(`(?i)read-only file ?system|permission denied|operation not permitted|device or resource busy|cross-device link|\b(EROFS|EACCES|EPERM|EBUSY|EXDEV)\b|could not write config file|could not lock config file`)
-	certain   = regexp.MustCompile(`(?i)read-only file ?system|\bEROFS\b`)
-	noNetwork = regexp.MustCompile(`(?i)network is unreachable|could ?n[o']t resolve|temporary failure in name resolution|name or service not known|no such host|\b(ENETUNREACH|EAI_AGAIN|ENOTFOUND)\b`)
-	noSignal  = regexp.MustCompile(`(?i)\bkill(all)?\b.*(operation not permitted|no such process)`)
-	quotation = regexp.MustCompile(`'([^']+)'|"([^"]+)"|‘([^’]+)’|` + "`([^`']+)'")
+	refusal   = pattern.Lazily(`(?i)read-only file ?system|permission denied|operation not permitted|device or resource busy|cross-device link|\b(EROFS|EACCES|EPERM|EBUSY|EXDEV)\b|could not write config file|could not lock config file`)
+	certain   = pattern.Lazily(`(?i)read-only file ?system|\bEROFS\b`)
+	noNetwork = pattern.Lazily(`(?i)network is unreachable|could ?n[o']t resolve|temporary failure in name resolution|name or service not known|no such host|\b(ENETUNREACH|EAI_AGAIN|ENOTFOUND)\b`)
+	noSignal  = pattern.Lazily(`(?i)\bkill(all)?\b.*(operation not permitted|no such process)`)
+	quotation = pattern.Lazily(`'([^']+)'|"([^"]+)"|‘([^’]+)’|` + "`([^`']+)'")
 )
 
 // Hint explains a command that failed, when it looks as if the sandbox had
@@ -39,16 +39,16 @@ func (s *Sandbox) Hint(exitCode int, stderr, dir string) string {
 	p := s.plan()
 	unnamed := false
 	for line := range strings.Lines(stderr) {
-		if s.network == NetworkOff && noNetwork.MatchString(line) {
+		if s.network == NetworkOff && noNetwork().MatchString(line) {
 			return "the network is off for commands (sandbox.network)"
 		}
 		if s.mode() == Off {
 			continue
 		}
-		if noSignal.MatchString(line) {
+		if noSignal().MatchString(line) {
 			return "under the sandbox a command sees and signals its own processes alone; end another job with its tool"
 		}
-		if !refusal.MatchString(line) {
+		if !refusal().MatchString(line) {
 			continue
 		}
 		for _, path := range pathsIn(line, dir) {
@@ -56,7 +56,7 @@ func (s *Sandbox) Hint(exitCode int, stderr, dir string) string {
 				return text
 			}
 		}
-		unnamed = unnamed || certain.MatchString(line)
+		unnamed = unnamed || certain().MatchString(line)
 	}
 	if unnamed {
 		return "the sandbox (" + s.mode() + ") lets commands write " + s.allowed() + " only"
@@ -106,7 +106,7 @@ func (s *Sandbox) allowed() string {
 // last word with a slash, or with a dot before a colon.
 func pathsIn(line, dir string) []string {
 	var names []string
-	for _, m := range quotation.FindAllStringSubmatch(line, 4) {
+	for _, m := range quotation().FindAllStringSubmatch(line, 4) {
 		names = append(names, strings.Join(m[1:], ""))
 	}
 	if names == nil {
