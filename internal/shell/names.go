@@ -10,6 +10,7 @@ type (
 	Snapshot      = job.Snapshot
 	Output        = job.Output
 	SandboxReport = sandbox.Report
+	Sandbox       = sandbox.Sandbox
 )
 
 // The states of a job.
