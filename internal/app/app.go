@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/alias"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/audit"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/catalog"
@@ -89,11 +90,15 @@ type App struct {
 	trust       *project.Trust
 	token       string
 	root        string
-	all         *tool.Set     // every tool there is; what is on is selected from it
+	all         *tool.Set     // every tool but those of single aliases; what is on is selected from it
 	library     *tool.Library // the same of resources and prompts
 	start       time.Time
 	address     atomic.Pointer[string] // of the HTTP listener, once there is one
 	on          atomic.Pointer[tool.Set]
+	offering    sync.Mutex      // held while what is on offer changes
+	observed    tool.SetOptions // of every set of tools
+	launched    *config.Project // settings of the project the server was started for; nil: there is none
+	aliases     aliases
 	scopes      *scopes
 	commands    commands
 	changed     changeLog
@@ -101,6 +106,7 @@ type App struct {
 	historyFile string
 	claims      *claims
 	profiles    profiles
+	plain       atomic.Int64 // client processes and listeners with the settings of the process
 	trees       sync.Map // root → *watch.Tree, of the projects that are watched
 }
 
@@ -149,6 +155,12 @@ func Load(o Options) (*App, error) {
 	a.claims = newClaims(filepath.Join(dirs.Data, claimsFile), as, a.Logger)
 	projects.Settings, projects.Logger = a.Settings, a.Logger
 	a.Projects = project.New(projects)
+	for _, dir := range []string{projects.Root, projects.Cwd} {
+		if dir != "" {
+			a.launched = a.Settings.Project(dir) // what is wrong with its file shows in health from the start
+		}
+	}
+	a.aliases.store = alias.NewStore(alias.Options{Changed: a.aliasesChanged, Logger: a.Logger})
 	a.scopes = newScopes()
 	if _, err := scopeOf(current); err != nil {
 		return nil, fmt.Errorf("settings: %w", err)
@@ -161,17 +173,18 @@ func Load(o Options) (*App, error) {
 	a.audit, a.aliasAudit = newAudit(a, dirs, current)
 	a.Search = search.New(search.Options{Scope: a.searchScope, Logger: a.Logger})
 	a.Jobs = newJobs(a, dirs, current)
-	a.Shell = shell.New(shell.Options{Jobs: a.Jobs, Scope: a.commandScope, Changes: a.changes, Mark: fsys.Process(), Logger: a.Logger})
+	a.Shell = shell.New(shell.Options{Jobs: a.Jobs, Scope: a.commandScope, Alias: a.aliasScope, Changes: a.changes, Mark: fsys.Process(), Logger: a.Logger})
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sessions: func() int { return a.Server.Sessions() }})
 	engines := catalog.Engines{Projects: a.Projects, Files: a.Files, Search: a.Search, Shell: a.Shell, Shells: shellNames(current), Health: a.Health}
-	observed := tool.SetOptions{Observers: []tool.Observer{a.metrics, a.audit, a.aliasAudit}, Logger: a.Logger}
-	if a.all, err = tool.NewSet(catalog.All(engines), observed); err != nil {
+	a.observed = tool.SetOptions{Observers: []tool.Observer{a.metrics, a.audit, a.aliasAudit}, Logger: a.Logger}
+	if a.all, err = tool.NewSet(catalog.All(engines), a.observed); err != nil {
 		return nil, err
 	}
 	resources, prompts := catalog.Library(engines)
-	if a.library, err = tool.NewLibrary(resources, prompts, observed); err != nil {
+	if a.library, err = tool.NewLibrary(resources, prompts, a.observed); err != nil {
 		return nil, err
 	}
+	a.makeAliasTools(a.aliasConfig())
 	on, library, err := a.selectOffer(current)
 	if err != nil {
 		return nil, err
@@ -181,7 +194,11 @@ func Load(o Options) (*App, error) {
 	}
 	served, shelf := on, library
 	if o.Shared {
-		served, shelf = a.all, a.library // each session takes from it what its settings say
+		// Each session takes from it what its settings say.
+		if served, err = a.everyTool(); err != nil {
+			return nil, err
+		}
+		shelf = a.library
 	}
 	a.Server, err = mcpserver.New(mcpserver.Options{
 		Name: Name, Title: Name, Version: o.Version, Instructions: catalog.Instructions,
@@ -196,11 +213,6 @@ func Load(o Options) (*App, error) {
 	}
 	a.on.Store(on)
 	a.Settings.OnChange(a.verify, a.commit)
-	for _, dir := range []string{projects.Root, projects.Cwd} {
-		if dir != "" {
-			a.Settings.Project(dir) // what is wrong with its file shows in health from the start
-		}
-	}
 	return a, nil
 }
 
@@ -217,13 +229,17 @@ func (a *App) logFile(dirs fsys.Dirs, c config.Config) string {
 
 // selectOffer narrows tools, resources and prompts to those the settings have on.
 func (a *App) selectOffer(c config.Config) (*tool.Set, *tool.Library, error) {
-	on, err := a.all.Select(tool.Filter{
-		Toolsets: c.Daemon.Toolsets, Exclude: c.Daemon.ExcludeTools, ReadOnly: c.Daemon.ReadOnly,
-	}, catalog.DefaultToolsets())
+	all, err := a.everyTool()
+	if err != nil {
+		return nil, nil, err
+	}
+	on, err := all.Select(tool.Filter{
+		Toolsets: c.Daemon.Toolsets, Exclude: knownExclusions(all, c.Daemon.ExcludeTools), ReadOnly: c.Daemon.ReadOnly,
+	}, a.defaultToolsets(c))
 	if err != nil {
 		return nil, nil, fmt.Errorf("settings: %w", err)
 	}
-	library, err := a.library.Select(c.Daemon.Toolsets, catalog.DefaultToolsets())
+	library, err := a.library.Select(c.Daemon.Toolsets, a.defaultToolsets(c))
 	if err != nil {
 		return nil, nil, fmt.Errorf("settings: %w", err)
 	}
@@ -241,6 +257,9 @@ func (a *App) verify(_, next *config.Snapshot) error {
 	if _, err := rulesOf(next.Config); err != nil {
 		return err
 	}
+	if err := a.verifyAliases(next.Config); err != nil {
+		return err
+	}
 	_, err := readToken(next.Config)
 	return err
 }
@@ -248,28 +267,52 @@ func (a *App) verify(_, next *config.Snapshot) error {
 // commit puts verified settings into force.
 func (a *App) commit(_, next *config.Snapshot) {
 	if next.Root() != "" {
-		return // a project's own settings change nothing of the process
+		// A project's own settings change nothing of the process but, where it was
+		// started for the project, which aliases there are.
+		if a.launched != nil && next.Root() == a.launched.Current().Root() {
+			a.offer(a.Settings.Current().Config, next.Config.Aliases)
+		}
+		return
 	}
 	a.Jobs.SetLimits(jobLimits(next.Config))
 	a.logs.setLevel(next.Config.Daemon.LogLevel)
 	a.bus.Publish(event.Event{Kind: event.ConfigReloaded})
 	a.Logger.Info("settings reloaded")
-	on, library, err := a.selectOffer(next.Config)
+	aliases := next.Config.Aliases
+	if a.launched != nil {
+		aliases = a.launched.Current().Config.Aliases
+	}
+	a.offer(next.Config, aliases)
+	if token, err := readToken(next.Config); err == nil { // it was verified a moment ago
+		a.Server.SetToken(token)
+	}
+	a.Server.SetSessionTimeout(seconds(next.Config.Daemon.SessionTimeoutSeconds))
+}
+
+// offer puts in place what clients are offered.
+func (a *App) offer(c config.Config, aliases config.Aliases) {
+	a.offering.Lock()
+	defer a.offering.Unlock()
+	a.makeAliasTools(aliases)
+	on, library, err := a.selectOffer(c)
 	if err != nil {
 		a.Logger.Error("verified settings failed", "err", err)
 		return
 	}
 	a.on.Store(on)
-	if a.opts.Shared {
-		a.Server.OfferChanged()
-	} else {
+	if !a.opts.Shared {
 		a.Server.SetTools(on)
 		a.Server.SetLibrary(library)
+		return
 	}
-	if token, err := readToken(next.Config); err == nil { // it was verified a moment ago
-		a.Server.SetToken(token)
+	if all, err := a.everyTool(); err != nil {
+		a.Logger.Error("the tools of aliases are not on offer", "err", err)
+	} else {
+		a.Server.SetTools(all)
 	}
-	a.Server.SetSessionTimeout(seconds(next.Config.Daemon.SessionTimeoutSeconds))
+	if a.plain.Load() > 0 { // who has settings of its own hears of its own
+		a.Server.OfferChanged()
+	}
 }
 
 // atStart are the settings that only the next start takes up.
@@ -307,6 +350,7 @@ func (a *App) Health() health.Report {
 	r.Findings = append(r.Findings, a.audit.Findings()...)
 	r.Findings = append(r.Findings, a.aliasAudit.Findings()...)
 	r.Findings = append(r.Findings, a.watchFindings()...)
+	r.Findings = append(r.Findings, a.aliasFindings()...)
 	a.reportSandbox(&r)
 	r.Findings = append(r.Findings, a.restartFindings()...)
 	if addr := a.address.Load(); addr != nil {
@@ -333,7 +377,12 @@ func (a *App) coordination() string {
 func (a *App) Tools() *tool.Set { return a.on.Load() }
 
 // AllTools returns every tool there is.
-func (a *App) AllTools() *tool.Set { return a.all }
+func (a *App) AllTools() *tool.Set {
+	if all, err := a.everyTool(); err == nil {
+		return all
+	}
+	return a.all
+}
 
 // Token returns the bearer token of the settings, or "".
 func (a *App) Token() string { return a.token }
@@ -352,6 +401,8 @@ func (a *App) Stdio(ctx context.Context, in io.Reader, out io.Writer) error {
 // Serve serves HTTP clients on ln until ctx ends, with the settings of the
 // process. It is a surface for Run.
 func (a *App) Serve(ctx context.Context, ln net.Listener) error {
+	a.plain.Add(1)
+	defer a.plain.Add(-1)
 	return a.serve(caller.With(ctx, &caller.Caller{Allows: a.allows(a.Settings)}), ln)
 }
 
@@ -387,6 +438,7 @@ func (a *App) Run(ctx context.Context, surface func(context.Context) error) erro
 	}
 	start("settings", a.Settings.Run)
 	start("trust", a.watchTrust)
+	start("aliases", a.aliases.store.Run)
 	start("history", a.History.Run)
 	start("audit", a.audit.Run)
 	start("alias audit", a.aliasAudit.Run)

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
-	"github.com/async-crud-mcp/async-crud-mcp/internal/catalog"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
@@ -101,6 +100,8 @@ func (a *App) Join(ctx context.Context, s Start) (*Session, error) {
 	}
 	if joined.profile != nil {
 		launch.Settings = joined.profile.store
+	} else {
+		a.plain.Add(1)
 	}
 	joined.caller.Allows = a.allows(launch.Settings)
 	return joined, nil
@@ -241,7 +242,11 @@ func (ps *profiles) leave(p *profile) bool {
 // Leave ends the session's use of its settings.
 func (s *Session) Leave() {
 	p := s.profile
-	if p == nil || !s.app.profiles.leave(p) {
+	if p == nil {
+		s.app.plain.Add(-1)
+		return
+	}
+	if !s.app.profiles.leave(p) {
 		return
 	}
 	s.app.Projects.Forget(p.store)
@@ -271,20 +276,21 @@ func (s *Session) Listen(ctx context.Context) (net.Listener, error) {
 func (a *App) allows(store *config.Store) func(toolset, name string) bool {
 	type offered struct {
 		settings *config.Snapshot
+		aliases  uint64
 		tools    *tool.Set
 		toolsets []string
 	}
 	var last atomic.Pointer[offered]
 	return func(toolset, name string) bool {
-		now, settings := last.Load(), store.Current()
-		if now == nil || now.settings != settings {
+		now, settings, aliases := last.Load(), store.Current(), a.aliases.turn.Load()
+		if now == nil || now.settings != settings || now.aliases != aliases {
 			on, _, err := a.selectOffer(settings.Config)
 			if err != nil {
 				return false // the settings were verified, so this is a mistake of ours
 			}
-			now = &offered{settings, on, settings.Config.Daemon.Toolsets}
+			now = &offered{settings, aliases, on, settings.Config.Daemon.Toolsets}
 			if now.toolsets == nil {
-				now.toolsets = catalog.DefaultToolsets()
+				now.toolsets = a.defaultToolsets(settings.Config)
 			}
 			last.Store(now)
 		}

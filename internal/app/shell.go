@@ -166,16 +166,21 @@ func (a *App) newCommandScope(c config.Config, root string) (*shell.Scope, error
 // newSandbox maps the settings to what commands may touch. Where no command runs
 // it does not even look at what the system offers.
 func (a *App) newSandbox(c config.Config, root string) (*sandbox.Sandbox, error) {
-	o := sandbox.Options{
-		Mode: c.Sandbox.Mode, Network: c.Sandbox.Network, Backend: c.Sandbox.Backend, Require: c.Sandbox.Require,
-		Root: root, Writable: c.Sandbox.Writable, BuildDirs: c.Sandbox.BuildDirs,
-		Hidden:    []string{filepath.Dir(localsock.Path(a.dirs.Data))},
-		Protected: []string{a.dirs.Config, a.dirs.Data, a.dirs.Log, filepath.Dir(a.historyFile), filepath.Dir(a.audit.File())},
-	}
 	if !c.Shell.Enabled {
 		return shell.Unconfined(), nil
 	}
-	return sandbox.New(o)
+	return sandbox.New(a.sandboxOptions(c, root))
+}
+
+func (a *App) sandboxOptions(c config.Config, root string) sandbox.Options {
+	return sandbox.Options{
+		Mode: c.Sandbox.Mode, Network: c.Sandbox.Network, Backend: c.Sandbox.Backend, Require: c.Sandbox.Require,
+		Root: root, Writable: c.Sandbox.Writable, BuildDirs: c.Sandbox.BuildDirs,
+		Hidden: []string{filepath.Dir(localsock.Path(a.dirs.Data))},
+		Protected: slices.Concat([]string{
+			a.dirs.Config, a.dirs.Data, a.dirs.Log, filepath.Dir(a.historyFile), filepath.Dir(a.audit.File()), filepath.Dir(a.aliasAudit.File()),
+		}, c.Aliases.AliasFiles),
+	}
 }
 
 // sandboxReport says what holds for commands without a project of their own, or

@@ -39,9 +39,11 @@ const (
 	Project = "project"
 	Shell   = "shell"
 	Command = "command"
+	Aliases = "aliases"
 )
 
-// DefaultToolsets are on unless the settings say otherwise.
+// DefaultToolsets are on unless the settings say otherwise; Aliases are, too, where
+// there are files of them.
 func DefaultToolsets() []string { return []string{Files, Search, Exec, Project} }
 
 // All returns every tool in listing order.
@@ -72,6 +74,8 @@ func All(e Engines) []*tool.Tool {
 		ShellJobs(e.Shell),
 		ShellJobCancel(e.Shell),
 		RunCommand(e.Shell, e.Shells.Posix),
+		AliasExec(e.Shell),
+		AliasCatalog(e.Shell),
 	}, extra()...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/access"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/alias"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/catalog"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
@@ -40,6 +41,7 @@ type world struct {
 	answer     func(caller.Question) (caller.Answer, error) // of the person; nil: cannot be asked
 	files      *files.Engine
 	commands   *shell.Engine
+	aliases    *alias.Store
 	history    *history.Store
 	bases      *fsys.Bases
 	rules      access.Options
@@ -162,7 +164,7 @@ func (w *world) start(flags ...string) {
 	w.projects = project.New(opts)
 	w.history = history.New(history.Options{})
 	w.files = files.New(files.Options{Locks: files.LocalLocks(), History: w.history, Scope: w.scope, JournalDir: filepath.Join(w.home, "journal")})
-	w.commands = shell.New(shell.Options{Scope: w.shellScope})
+	w.commands = shell.New(shell.Options{Scope: w.shellScope, Alias: w.aliasScope})
 	w.t.Cleanup(func() { w.commands.Stop(context.Background()) })
 	var err error
 	w.engines = catalog.Engines{

@@ -117,7 +117,7 @@ var otherID = regexp.MustCompile(`"p[0-9a-f]{12}"`)
 // anyJob is the id of a job, took the time that something needed.
 var (
 	anyJob = regexp.MustCompile(`job_[0-9a-z]{26}`)
-	took   = regexp.MustCompile(`"(duration_ms|duration_secs|waited_seconds|started_at_unix)": [0-9.e+-]+`)
+	took   = regexp.MustCompile(`"(duration_ms|durationMs|duration_secs|waited_seconds|started_at_unix)": [0-9.e+-]+`)
 )
 
 var anyHash = regexp.MustCompile(`"hash": "(sha256:[0-9a-f]{64})"`)

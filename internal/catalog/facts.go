@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/alias"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
@@ -262,3 +263,27 @@ func (e CommandError) Tell(f *tool.Facts) {
 	f.Code, f.TimedOut, f.OutputBytes = e.Code, e.Timeout, size(len(e.Stdout)+len(e.Stderr))
 	f.Rule, _ = e.Details["matched_pattern"].(string)
 }
+
+// Tell implements tool.Teller. What is no name of an alias may be anything.
+func (in AliasExecIn) Tell(f *tool.Facts) {
+	in.AliasRunIn.Tell(f)
+	if alias.ValidName(in.Name) {
+		f.Alias = in.Name
+	}
+}
+
+// Tell implements tool.Teller.
+func (in AliasRunIn) Tell(f *tool.Facts) { f.Args, f.Cwd, f.DryRun = in.Args, in.Cwd, in.DryRun }
+
+// Tell implements tool.Teller.
+func (o AliasExecOut) Tell(f *tool.Facts) {
+	f.Alias, f.Command, f.Cwd, f.Shell, f.DryRun, f.Rule = o.alias, o.Command, o.Cwd, o.Shell, o.DryRun, o.Rule
+	if o.DryRun {
+		return
+	}
+	tellJob(f, o.job)
+	f.ExitCode, f.TimedOut, f.OutputBytes = o.ExitCode, o.TimedOut, size(len(o.Stdout)+len(o.Stderr))
+}
+
+// Tell implements tool.Teller.
+func (o AliasCatalogOut) Tell(f *tool.Facts) { f.Entries = &o.Total }

@@ -118,6 +118,7 @@ func TestNoContentGetsIntoTheRecord(t *testing.T) {
 // argument is decided on here.
 var kept = []string{
 	"path", "old_path", "new_path", "from", "to", "command", "cwd", "working_dir", "work_dir", "task_id", "job_id",
+	"name", "args", // of aliases; arguments are redacted as commands are
 	"env", // its names, not its values, as the test of async_exec shows
 }
 
@@ -187,7 +188,7 @@ func TestEveryToolTellsWhatItsCallsAreAbout(t *testing.T) {
 	w := newWorld(t)
 	w.start("--root", "shell.enabled=true")
 	record := w.recorded()
-	silent := []string{"health", "async_wait"} // of the server, and of time
+	silent := []string{"health", "async_wait", "alias_catalog"} // of the server, of time, of everything
 	for _, one := range w.set.Tools() {
 		w.write(filepath.Join(w.root, "hello.txt"), []byte("hello\n"))
 		w.write(filepath.Join(w.root, "old.txt"), []byte("old\n"))

@@ -24,6 +24,7 @@ const (
 	SessionEnded     Kind = "session_ended"
 	FileChanged      Kind = "file_changed"        // Data is a File
 	JobCompleted     Kind = "shell_job_completed" // Data is a Job
+	AliasesChanged   Kind = "aliases_changed"     // Data is an Aliases
 )
 
 // File is a file that changed.
@@ -32,6 +33,9 @@ type File struct {
 	Hash     string // what it holds now; "": it is gone
 	External bool   // somebody outside of the server did it
 }
+
+// Aliases are those that changed, came or went, by name.
+type Aliases struct{ Names []string }
 
 // Job is a command that has ended, in whatever way.
 type Job struct {

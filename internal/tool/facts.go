@@ -68,6 +68,9 @@ func (e Envelope) Tell(f *Facts) {
 	if e.Path != nil {
 		f.Path = *e.Path
 	}
+	if name, ok := e.Details["alias"].(string); ok {
+		f.Alias = name
+	}
 	for _, key := range []string{"rule", "matched_pattern"} {
 		if rule, ok := e.Details[key].(string); ok {
 			f.Rule = rule
