@@ -98,7 +98,13 @@ func (t *target) edit(r UpdateRequest, current content) (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	text, err := patch.Apply([]byte(seen.Text), fitted(seen.Text, r.Patches), int(t.scope.Limits.MaxFileSize))
+	var before []byte
+	if mark, plain := bytesBefore(current.raw, seen.Text); plain {
+		before = current.raw[len(mark):] // Apply does not write to it
+	} else {
+		before = []byte(seen.Text)
+	}
+	text, err := patch.Apply(before, fitted(seen.Text, r.Patches), int(t.scope.Limits.MaxFileSize))
 	if err != nil {
 		return content{}, t.invalidPatch(err)
 	}
@@ -147,8 +153,10 @@ func (t *target) splice(v *encoding.View, seen access.Verdict, current content, 
 		if err := t.mayHold(text); err != nil {
 			return content{}, err
 		}
-		// Even a line with bytes that are no text can be edited then.
-		return t.edited(slices.Concat(mark, text), nil)
+		if len(mark) > 0 {
+			text = slices.Concat(mark, text)
+		}
+		return t.edited(text, nil) // even a line with bytes that are no text can be edited so
 	}
 	at := lineStarts(before)
 	hunks := diff.Lines([]byte(seen.Text), text).Hunks()
