@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// bare serves an echo tool and one that reads files with nothing but the SDK: on the standard streams,
+// bare serves an echo tool and some that read and change files with nothing but the SDK: on the standard streams,
 // or on HTTP with one path for each protocol era, as the SDK wants it. The answer
 // is that of our tools, or the text alone.
 func bare(args []string) error {
@@ -32,6 +32,25 @@ func bare(args []string) error {
 		Name: "read", Description: "Return a file; for measurements.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string","description":"file to read"}},"required":["path"]}`),
 	}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return readFile(req) })
+	for name, change := range map[string]func(in changeIn) error{
+		"write": func(in changeIn) error { return durable(in.Path, []byte(in.Content)) },
+		"edit":  func(in changeIn) error { return durableEdit(in.Path, in.Before, in.After) },
+	} {
+		s.AddTool(&mcp.Tool{Name: name, Description: "Change a file; for measurements.", InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				var in changeIn
+				if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
+					return nil, err
+				}
+				if err := change(in); err != nil {
+					return nil, err
+				}
+				return answer(struct {
+					Status string `json:"status"`
+					Path   string `json:"path"`
+				}{"ok", in.Path})
+			})
+	}
 	if args[0] == "stdio" {
 		return s.Run(context.Background(), &mcp.StdioTransport{})
 	}
@@ -45,6 +64,13 @@ func bare(args []string) error {
 	}
 	fmt.Fprintf(os.Stderr, "listening on http://%s\n", ln.Addr())
 	return http.Serve(ln, mux)
+}
+
+type changeIn struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+	Before  string `json:"before"`
+	After   string `json:"after"`
 }
 
 // echo answers as our tools do, with one JSON object as structured content and as

@@ -30,10 +30,10 @@ type fileResults struct {
 
 // row is one operation on every side.
 type row struct {
-	name  string
-	goal  float64  // ours at most so many times the floor
-	floor string   // what it is measured against
-	sides []*sided // ours, the floor, then the peers
+	name    string
+	goal    float64  // ours at most so many times what it is measured against
+	against string   // the side it is measured against
+	sides   []*sided // ours, the peers, the bare server and the floor, as far as they can do it
 }
 
 // sided is one side of a row: what it does, and what was seen.
@@ -100,7 +100,7 @@ func text(n int) string {
 
 func measureFiles(ctx context.Context, p *programs, peers *peerPrograms, e effort) (out *fileResults, err error) {
 	out = &fileResults{}
-	s := &site{dir: filepath.Join(filepath.Dir(p.root), "files"), servers: append([]*fileServer{p.fileServer()}, peers.fileServers()...), bareOps: p.bareReader()}
+	s := &site{dir: filepath.Join(filepath.Dir(p.root), "files"), servers: append([]*fileServer{p.fileServer()}, peers.fileServers()...), bareOps: p.bareFiles()}
 	if err := s.fill(); err != nil {
 		return nil, err
 	}
@@ -197,11 +197,14 @@ func (s *site) close() error {
 	return errors.Join(errs...)
 }
 
-// each makes a side of every server.
-func (s *site) each(op func(i int, one *fileServer, c *stdioClient) func() error) []*sided {
+// each makes a side of every server, and of the bare one where that can do it.
+func (s *site) each(withBare bool, op func(one *fileServer, c *stdioClient) func() error) []*sided {
 	var sides []*sided
 	for i, one := range s.servers {
-		sides = append(sides, &sided{name: one.name, op: op(i, one, s.clients[i])})
+		sides = append(sides, &sided{name: one.name, op: op(one, s.clients[i])})
+	}
+	if withBare {
+		sides = append(sides, &sided{name: s.bareOps.name, op: op(s.bareOps, s.bare)})
 	}
 	return sides
 }
@@ -218,13 +221,12 @@ func asked(one *fileServer, c *stdioClient, what call, least int) ([]byte, error
 
 func (s *site) reads(name, file string, size int) row {
 	path := filepath.Join(s.dir, file)
-	op := func(_ int, one *fileServer, c *stdioClient) func() error {
+	return row{name: name, goal: 1.25, against: s.bareOps.name, sides: s.each(true, func(one *fileServer, c *stdioClient) func() error {
 		return func() error {
 			_, err := asked(one, c, one.read(path), size)
 			return err
 		}
-	}
-	return row{name: name, goal: 1.25, floor: "bare server", sides: append(s.each(op), &sided{name: theFloor, op: op(0, s.bareOps, s.bare)})}
+	})}
 }
 
 func (s *site) writes() row {
@@ -234,14 +236,14 @@ func (s *site) writes() row {
 		n++
 		return filepath.Join(s.dir, "writes", fmt.Sprintf("file%d.txt", n))
 	}
-	sides := s.each(func(_ int, one *fileServer, c *stdioClient) func() error {
+	sides := s.each(true, func(one *fileServer, c *stdioClient) func() error {
 		return func() error {
 			_, err := asked(one, c, one.write(path(), data), 1)
 			return err
 		}
 	})
 	floor := &sided{name: theFloor, op: func() error { return durable(path(), []byte(data)) }}
-	return row{name: "write 1 KB, new file", goal: 2, floor: "temp, fsync, rename, fsync of the directory", sides: append(sides, floor)}
+	return row{name: "write 1 KB, new file", goal: 2, against: theFloor, sides: append(sides, floor)}
 }
 
 // edits changes one line in the middle there and back, in a file for each side.
@@ -255,7 +257,7 @@ func (s *site) edits(name string, size int, goal float64) row {
 		*n++
 		return before, after
 	}
-	sides := s.each(func(_ int, one *fileServer, c *stdioClient) func() error {
+	sides := s.each(true, func(one *fileServer, c *stdioClient) func() error {
 		path, hash, n := file(one.name), "", 0
 		return func() error {
 			if n == 0 {
@@ -284,12 +286,12 @@ func (s *site) edits(name string, size int, goal float64) row {
 		before, after := turned(&n)
 		return durableEdit(path, before, after)
 	}}
-	return row{name: name, goal: goal, floor: "read, replace, then as above", sides: append(sides, floor)}
+	return row{name: name, goal: goal, against: theFloor, sides: append(sides, floor)}
 }
 
 func (s *site) lists(name, sub string, goal float64, recursive bool) row {
 	dir := filepath.Join(s.dir, sub)
-	sides := s.each(func(_ int, one *fileServer, c *stdioClient) func() error {
+	sides := s.each(false, func(one *fileServer, c *stdioClient) func() error {
 		what := one.list(dir)
 		if recursive {
 			what = one.tree(dir)
@@ -303,7 +305,7 @@ func (s *site) lists(name, sub string, goal float64, recursive bool) row {
 		}
 	})
 	floor := &sided{name: theFloor, op: func() error { return walk(dir, recursive) }}
-	return row{name: name, goal: goal, floor: "filepath.WalkDir with Info", sides: append(sides, floor)}
+	return row{name: name, goal: goal, against: theFloor, sides: append(sides, floor)}
 }
 
 // duringRow is a small read alone and while a long listing runs on the same

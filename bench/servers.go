@@ -61,7 +61,7 @@ func hashIn(answer []byte) string {
 func (p *programs) fileServer() *fileServer {
 	return &fileServer{
 		name: "ours", env: p.env,
-		argv: func(dir string) []string { return []string{p.ours, "stdio", "--root", dir} },
+		argv: func(dir string) []string { return []string{p.ours, "stdio", "--standalone", "--root", dir} },
 		read: func(path string) call { return call{"async_read", map[string]any{"path": path}} },
 		write: func(path, text string) call {
 			return call{"async_write", map[string]any{"path": path, "content": text}}
@@ -78,12 +78,17 @@ func (p *programs) fileServer() *fileServer {
 	}
 }
 
-// bareReader is the least that gives the same answer to a read.
-func (p *programs) bareReader() *fileServer {
+// bareFiles is the least that gives the same answer to a read, and the floors of
+// changes behind the same protocol.
+func (p *programs) bareFiles() *fileServer {
 	return &fileServer{
 		name: "bare", env: p.env,
-		argv: func(string) []string { return p.bareStdio("same") },
-		read: func(path string) call { return call{"read", map[string]any{"path": path}} },
+		argv:  func(string) []string { return p.bareStdio("same") },
+		read:  func(path string) call { return call{"read", map[string]any{"path": path}} },
+		write: func(path, text string) call { return call{"write", map[string]any{"path": path, "content": text}} },
+		edit: func(path, before, after, _ string) call {
+			return call{"edit", map[string]any{"path": path, "before": before, "after": after}}
+		},
 	}
 }
 

@@ -76,7 +76,7 @@ func (p *peerPrograms) commandServers() []commandServer {
 		{
 			name: "mcp-server-commands", env: p.env,
 			argv: append(p.confined(), "node", filepath.Join(p.npm, "mcp-server-commands/build/index.js")),
-			run: func(command string) call { return call{"run_command", map[string]any{"command": command}} },
+			run:  func(command string) call { return call{"run_command", map[string]any{"command": command}} },
 		},
 	}
 }
@@ -89,7 +89,7 @@ func measureShell(ctx context.Context, p *programs, peers *peerPrograms, e effor
 			return nil, err
 		}
 	}
-	out = &shellResults{run: row{name: "a command that does nothing", floor: "sh -c true"}}
+	out = &shellResults{run: row{name: "a command that does nothing"}}
 	out.run.sides = []*sided{{name: theFloor, op: func() error { return exec.CommandContext(ctx, "sh", "-c", "true").Run() }}}
 	servers := append([]commandServer{
 		p.commandServer(ours, dir, "none"), p.commandServer(landlocked, dir, "landlock"), p.commandServer(bubbled, dir, "bwrap"),
