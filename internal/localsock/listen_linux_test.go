@@ -163,4 +163,3 @@ func TestAnotherUserIsNotServed(t *testing.T) {
 		t.Errorf("a connection of another user was accepted: %v", c.RemoteAddr())
 	}
 }
-
