@@ -60,6 +60,7 @@ func TestEveryCodeOfTheRegistryIsReached(t *testing.T) {
 		{fault.ContentOrPatchesRequired, one(p.Update(ctx, files.UpdateRequest{Path: "a.txt", ExpectedHash: h, Patches: []files.Patch{}}))},
 		{fault.ContentOrPatchesRequired, one(p.Update(ctx, files.UpdateRequest{Path: "a.txt", ExpectedHash: h, Content: &text, Patches: []files.Patch{{OldString: "one"}}}))},
 		{fault.FileTooLarge, one(p.Write(ctx, files.WriteRequest{Path: "new", Content: strings.Repeat("x", 1001)}))},
+		{fault.FileExists, one(p.Rename(ctx, files.RenameRequest{OldPath: "dir", NewPath: "a.txt", Recursive: true, Overwrite: true}))},
 		{fault.DirNotFound, one(p.List(ctx, files.ListRequest{Path: "missing", Pattern: "*"}))},
 		{fault.DirNotFound, one(p.List(ctx, files.ListRequest{Path: "a.txt", Pattern: "*"}))},
 		{fault.DirNotFound, one(p.List(ctx, files.ListRequest{Path: "a.txt/x", Pattern: "*"}))},
@@ -256,6 +257,66 @@ func TestWhatTheSystemForbidsIsAccessDenied(t *testing.T) {
 		"delete": fault.AccessDenied, "rename": fault.AccessDenied, "copy": fault.AccessDenied, "tree": fault.AccessDenied,
 	})
 	intact(t, root)
+}
+
+// TestAppendChangesNothingThatItCannotReadBack appends to a file that may be
+// written but not read: no hash could be told of it.
+func TestAppendChangesNothingThatItCannotReadBack(t *testing.T) {
+	if asHelper(t, becomeNobody, func(p *place, _ string) reports {
+		_, err := p.Append(t.Context(), files.AppendRequest{Path: "drop.txt", Content: "two\n"})
+		return reports{"append": fault.CodeOf(err)}
+	}) {
+		return
+	}
+	root := guarded(t)
+	drop := filepath.Join(root, "drop.txt")
+	if err := errors.Join(os.WriteFile(drop, []byte("one\n"), 0o644), os.Chmod(drop, 0o222)); err != nil {
+		t.Fatal(err)
+	}
+	compareReports(t, helper(t, t.Name(), root), reports{"append": fault.AccessDenied})
+	if err := os.Chmod(drop, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if raw, _ := os.ReadFile(drop); string(raw) != "one\n" {
+		t.Errorf("a refused append left %q", raw)
+	}
+}
+
+// TestADirectoryThatCannotBeDeletedWholeStays deletes a tree with a directory deep
+// inside that lets nobody remove its entries.
+func TestADirectoryThatCannotBeDeletedWholeStays(t *testing.T) {
+	if asHelper(t, becomeNobody, func(p *place, _ string) reports {
+		_, err := p.Delete(t.Context(), files.DeleteRequest{Path: "tree", Recursive: true})
+		return reports{"tree": fault.CodeOf(err)}
+	}) {
+		return
+	}
+	root := guarded(t)
+	closed := filepath.Join(root, "tree", "closed")
+	inside := []string{filepath.Join(root, "tree", "a"), filepath.Join(closed, "deep", "b"), filepath.Join(root, "tree", "z")}
+	if err := os.MkdirAll(filepath.Join(closed, "deep"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range inside {
+		if err := os.WriteFile(f, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{root, filepath.Join(root, "tree"), filepath.Join(closed, "deep")} {
+		if err := os.Chmod(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(closed, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(closed, 0o755) })
+	compareReports(t, helper(t, t.Name(), root), reports{"tree": fault.AccessDenied})
+	for _, f := range inside {
+		if _, err := os.Stat(f); err != nil {
+			t.Errorf("a refused call deleted a part: %v", err)
+		}
+	}
 }
 
 // becomeNobody gives up root; another user cannot write there anyway.

@@ -374,6 +374,7 @@ func coded(op access.Op, path string, err error) error {
 		e.Code, e.Message = fault.FileNotFound, "File does not exist: "+path
 	case errors.Is(err, fs.ErrPermission):
 		e.Code, e.Message = fault.AccessDenied, "the operating system refuses access to "+path
+		e.With("next", "Choose another path, or ask a person to change the permissions of this one.")
 	case errors.Is(err, lock.ErrLost):
 		e.Code, e.Message = fault.LockTimeout, "the lock ran out before the change was made; nothing was changed"
 	case errors.Is(err, encoding.ErrEncoding):

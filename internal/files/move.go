@@ -51,7 +51,7 @@ func (e *Engine) rename(ctx context.Context, r RenameRequest) (out Outcome[Renam
 	if err != nil {
 		return out, from.failed(err)
 	}
-	if err := to.free(r.Overwrite); err != nil {
+	if err := to.free(r.Overwrite && info.Kind != fsys.Directory); err != nil {
 		return out, err
 	}
 	if info.Kind == fsys.Directory {

@@ -84,7 +84,7 @@ func (t *target) append(ctx context.Context, r AppendRequest) (*Appended, error)
 		return nil, err
 	}
 	defer lease.Release()
-	info, err := t.path.Stat()
+	info, err := t.path.Readable() // else nobody could be told the hash afterwards
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && r.CreateIfMissing:
 		w, err := t.create(ctx, lease, raw, fsys.WriteOptions{MakeDirs: r.CreateDirs, Sync: t.scope.Limits.Sync})
@@ -107,27 +107,44 @@ func (t *target) append(ctx context.Context, r AppendRequest) (*Appended, error)
 	}); err != nil {
 		return nil, t.failed(err)
 	}
-	c, err := t.load()
+	c, err := t.loadAny() // somebody outside may have made it larger still
 	if err != nil {
 		return nil, err
 	}
 	t.remember(ctx, c)
-	return &Appended{Path: t.path.String(), Hash: c.hash, BytesAppended: int64(len(raw)), TotalSizeBytes: int64(len(c.raw))}, nil
+	return &Appended{Path: t.path.String(), Hash: c.hash, BytesAppended: int64(len(raw)), TotalSizeBytes: max(int64(len(c.raw)), c.large)}, nil
 }
 
 // behind returns what is appended as it stands behind what the file holds: in its
-// byte order, and without the mark that a new file would begin with.
+// byte order, and without the mark that a new file would begin with. Together they
+// must not make what a content rule denies.
 func (t *target) behind(r AppendRequest, raw []byte) ([]byte, error) {
 	enc, err := t.encoding(r.Encoding)
-	if err != nil || enc.Name() == "utf-8" {
+	if err != nil || enc.Name() == "utf-8" && !t.scope.Redacts {
 		return raw, err
 	}
 	current, err := t.load()
 	if err != nil {
 		return nil, err
 	}
-	if raw, err = enc.View(current.raw).Encode(r.Separator + r.Content); err != nil {
+	v := enc.View(current.raw)
+	if err := t.mayJoin(v.Loose(), r.Separator+r.Content); err != nil || enc.Name() == "utf-8" {
+		return raw, err
+	}
+	if raw, err = v.Encode(r.Separator + r.Content); err != nil {
 		return nil, t.failed(err)
 	}
 	return raw, nil
+}
+
+// mayJoin applies the content rules to text that comes behind other text. What a
+// rule denies in the other text already is not the fault of who adds to it.
+func (t *target) mayJoin(before, text string) error {
+	if !t.scope.Redacts || t.scope.Content.Scan(before).Denied != nil {
+		return nil
+	}
+	if access.AddsMarkers(before, before+text) {
+		return t.markers()
+	}
+	return t.mayHold([]byte(before + text))
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -85,9 +87,10 @@ func (p Path) Remove(expected *Content, s Sync) error {
 // RemoveAll removes the directory p and everything in it, or nothing. Every file,
 // link and directory below is first shown to visit, if there is one: an error
 // from it ends the call. Then the directory disappears in one step. If something
-// came or changed in it that visit has not seen, it is put back: ErrChanged.
-// Links are removed, not followed. commit.RemoveAll has the one case in which a
-// part is left.
+// came or changed in it that visit has not seen, it is put back: ErrChanged. A
+// directory below that does not let its entries go is an error beforehand. Links
+// are removed, not followed. commit.RemoveAll has the case in which a part is
+// left all the same.
 func (p Path) RemoveAll(ctx context.Context, visit func(Path, Info) error, s Sync) error {
 	return p.failed("remove", p.placed(false, s, func(at *place) error {
 		info, err := at.dir.Stat(at.name)
@@ -100,7 +103,14 @@ func (p Path) RemoveAll(ctx context.Context, visit func(Path, Info) error, s Syn
 		seen := commit.Seen{".": info.Stamp}
 		w := walker{recursive: true, asLinks: true}
 		w.failed = func(_ string, err error) error { return err }
+		emptied := "" // the directory last found to let its entries go
 		w.fn = func(e *Entry) error {
+			if in := path.Dir(e.Rel); in != emptied && runtime.GOOS != "windows" { // which has no such permission
+				if err := e.dir.Writable("."); err != nil {
+					return err // before anything in the tree is gone
+				}
+				emptied = in
+			}
 			info, err := e.Info()
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil

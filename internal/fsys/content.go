@@ -46,6 +46,17 @@ func (p Path) Stat() (Info, error) {
 	return info, p.failed("stat", err)
 }
 
+// Readable is Stat for a regular file that can be read; anything else is an error.
+func (p Path) Readable() (Info, error) {
+	f, err := p.base.dir.Open(p.Rel())
+	if err != nil {
+		return Info{}, p.failed("read", err)
+	}
+	defer f.Close()
+	info, err := f.Regular()
+	return info, p.failed("read", err)
+}
+
 // Read returns the bytes of the regular file p, of at most limit bytes, and the
 // stamp they were read under. A file that is being written in place is read
 // again a few times until it held still; if it never does, the stamp is an old

@@ -248,6 +248,19 @@ func TestDeniedContentIsNeitherShownNorWritten(t *testing.T) {
 			t.Errorf("%s %v: %s", s.tool, s.args, a.body)
 		}
 	}
+	// Two parts that are harmless by themselves, brought together.
+	w.put("log", "BEGIN PRI")
+	for _, in := range []args{{"path": "log", "content": "VATE"}, {"path": "log", "content": "ATE", "separator": "V"}} {
+		if a := w.call("async_append", in); a.code != "CONTENT_BLOCKED" {
+			t.Errorf("append %v: %s", in, a.body)
+		}
+	}
+	if raw, _ := os.ReadFile(filepath.Join(w.root, "log")); string(raw) != "BEGIN PRI" {
+		t.Errorf("a refused append left %q", raw)
+	}
+	if a := w.call("async_append", args{"path": "id", "content": "more\n"}); a.status != "ok" {
+		t.Errorf("adding harmless text to a file that holds denied content: %s", a.body)
+	}
 	for _, in := range []args{{"path": "id", "expected_hash": "00", "content": "x"}, {"path": "id", "expected_hash": "00", "patches": []any{args{"old_string": secret, "new_string": "x"}}}} {
 		if a := w.call("async_update", in); a.status != "contention" || strings.Contains(a.body, secret) {
 			t.Errorf("contention: %s", a.body)
@@ -360,7 +373,6 @@ func TestTheSizeLimitHoldsForEveryTool(t *testing.T) {
 		{"async_update", args{"path": "big.txt", "expected_hash": "00", "content": "x"}},
 		{"async_batch_update", args{"files": []any{args{"path": "half.txt", "expected_hash": h, "content": big}}, "atomic": true}},
 		{"async_copy", args{"from": "big.txt", "to": "new.txt"}},
-		{"async_rename", args{"old_path": "big.txt", "new_path": "new.txt"}},
 	} {
 		a := w.call(s.tool, s.args)
 		if a.code != "FILE_TOO_LARGE" {
@@ -370,7 +382,11 @@ func TestTheSizeLimitHoldsForEveryTool(t *testing.T) {
 			t.Fatalf("%s %v changed something:\n%s", s.tool, s.args, after)
 		}
 	}
-	if a := w.call("async_delete", args{"path": "big.txt"}); a.status != "ok" {
+	// These need no content in memory.
+	if a := w.call("async_rename", args{"old_path": "big.txt", "new_path": "moved.txt"}); a.status != "ok" {
+		t.Errorf("a file that is too large cannot be moved: %s", a.body)
+	}
+	if a := w.call("async_delete", args{"path": "moved.txt"}); a.status != "ok" {
 		t.Errorf("a file that is too large cannot be deleted: %s", a.body)
 	}
 }
