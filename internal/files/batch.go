@@ -199,7 +199,7 @@ func (e *Engine) updateAll(ctx context.Context, scope *Scope, rs []UpdateRequest
 				items[i].Result = Outcome[Written]{Contention: p.contention}
 				bad = i
 			default:
-				steps[i] = &step{t: t, old: current, next: p.next, merge: p.merge}
+				steps[i] = &step{t: t, old: current, next: contentOf(p.next), merge: p.merge}
 			}
 		}
 		if bad < 0 {

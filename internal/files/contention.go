@@ -80,29 +80,29 @@ func render(d *diff.Diff, format string, context int, lossy bool) *Diff {
 }
 
 // merge lets a late change land where those of others allow it.
-func (t *target) merge(r UpdateRequest, late *lateness, current content) (content, bool) {
+func (t *target) merge(r UpdateRequest, late *lateness, current content) ([]byte, bool) {
 	enc, err := t.encoding(r.Encoding)
 	if err != nil {
-		return content{}, false
+		return nil, false
 	}
 	v := enc.View(current.raw)
 	seen, err := t.look(v, current)
 	if err != nil {
-		return content{}, false
+		return nil, false
 	}
 	now := []byte(seen.Text)
 	base := t.lookBack(enc, late)
 	var merged []byte
 	if r.Content != nil {
 		if base == nil || t.mayWrite(enc.View(late.base).Loose(), *r.Content) != nil {
-			return content{}, false
+			return nil, false
 		}
 		var conflicts []diff.Conflict
 		if merged, conflicts = diff.Merge(base, now, []byte(*r.Content)); conflicts != nil {
-			return content{}, false
+			return nil, false
 		}
 	} else if merged, _ = patch.Rebase(fitted(seen.Text, r.Patches), base, now, int(t.scope.Limits.MaxFileSize)); merged == nil {
-		return content{}, false
+		return nil, false
 	}
 	next, err := t.splice(v, seen, current, merged)
 	return next, err == nil

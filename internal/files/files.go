@@ -12,7 +12,7 @@
 //
 // Truth is on disk: whether a caller is late is judged by hashing the bytes
 // under the lock, never by time or by what is remembered. The engine has no
-// goroutine of its own and is safe for concurrent use. Paths and system calls
+// goroutine that outlives a call and is safe for concurrent use. Paths and system calls
 // are fsys's work, queues lock's, differences diff's and patch's, and what was is
 // history's.
 package files

@@ -22,7 +22,6 @@ func (e *Engine) Restore(ctx context.Context, scope *Scope, path string, raw []b
 		return err
 	}
 	defer lease.Release()
-	next := contentOf(raw)
 	for range outsideTries {
 		current, err := t.load()
 		if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +31,7 @@ func (e *Engine) Restore(ctx context.Context, scope *Scope, path string, raw []b
 		if err != nil {
 			return err
 		}
-		if err = t.replace(ctx, lease, current, next, scope.Limits.Sync); !errors.Is(err, fsys.ErrChanged) {
+		if _, err = t.replace(ctx, lease, current, raw, scope.Limits.Sync); !errors.Is(err, fsys.ErrChanged) {
 			return err
 		}
 	}

@@ -81,22 +81,22 @@ func (t *target) show(text string, raw []byte) (shown string, hidden int, err er
 }
 
 // edit applies what a caller wants to the content it knows.
-func (t *target) edit(r UpdateRequest, current content) (content, error) {
+func (t *target) edit(r UpdateRequest, current content) ([]byte, error) {
 	enc, err := t.encoding(r.Encoding)
 	if err != nil {
-		return content{}, err
+		return nil, err
 	}
 	v := enc.View(current.raw)
 	if r.Content != nil {
 		if err := t.mayWrite(v.Loose(), *r.Content); err != nil {
-			return content{}, err
+			return nil, err
 		}
 		raw, err := v.Replace(*r.Content)
 		return t.edited(raw, err)
 	}
 	seen, err := t.look(v, current)
 	if err != nil {
-		return content{}, err
+		return nil, err
 	}
 	var before []byte
 	if mark, plain := bytesBefore(current.raw, seen.Text); plain {
@@ -106,7 +106,7 @@ func (t *target) edit(r UpdateRequest, current content) (content, error) {
 	}
 	text, err := patch.Apply(before, fitted(seen.Text, r.Patches), int(t.scope.Limits.MaxFileSize))
 	if err != nil {
-		return content{}, t.invalidPatch(err)
+		return nil, t.invalidPatch(err)
 	}
 	return t.splice(v, seen, current, text)
 }
@@ -121,11 +121,11 @@ func (t *target) look(v *encoding.View, c content) (access.Verdict, error) {
 	return seen, nil
 }
 
-func (t *target) edited(raw []byte, err error) (content, error) {
+func (t *target) edited(raw []byte, err error) ([]byte, error) {
 	if err != nil {
-		return content{}, t.failed(err)
+		return nil, t.failed(err)
 	}
-	return contentOf(raw), t.fits(len(raw))
+	return raw, t.fits(len(raw))
 }
 
 // fitted translates patches, in the line ends of the text they are for.
@@ -143,15 +143,15 @@ func fitted(text string, patches []Patch) []patch.Edit {
 
 // splice takes an edit of what a caller sees back to bytes, those outside the
 // edit untouched.
-func (t *target) splice(v *encoding.View, seen access.Verdict, current content, text []byte) (content, error) {
+func (t *target) splice(v *encoding.View, seen access.Verdict, current content, text []byte) ([]byte, error) {
 	if t.scope.Redacts && access.AddsMarkers(seen.Text, string(text)) {
-		return content{}, t.markers()
+		return nil, t.markers()
 	}
 	before := v.Loose()
 	mark, plain := bytesBefore(current.raw, before)
 	if plain && len(seen.Hidden) == 0 {
 		if err := t.mayHold(text); err != nil {
-			return content{}, err
+			return nil, err
 		}
 		if len(mark) > 0 {
 			text = slices.Concat(mark, text)
@@ -163,7 +163,7 @@ func (t *target) splice(v *encoding.View, seen access.Verdict, current content, 
 	edits := make([]encoding.Edit, len(hunks))
 	for i, h := range hunks {
 		if line := hiddenIn(seen, h.Old); line > 0 {
-			return content{}, fault.New(fault.RedactionMarkersPresent, "line %d holds hidden content; an edit there would change what you cannot see", line).At(t.path.String())
+			return nil, fault.New(fault.RedactionMarkersPresent, "line %d holds hidden content; an edit there would change what you cannot see", line).At(t.path.String())
 		}
 		span := encoding.Span{Start: h.Old.Byte, End: h.Old.ByteEnd}
 		if len(seen.Hidden) > 0 { // lines are where they were, bytes are not
@@ -175,7 +175,7 @@ func (t *target) splice(v *encoding.View, seen access.Verdict, current content, 
 		text = uncover(before, edits)
 	}
 	if err := t.mayHold(text); err != nil {
-		return content{}, err
+		return nil, err
 	}
 	if plain {
 		return t.edited(slices.Concat(mark, text), nil)

@@ -47,7 +47,7 @@ func (t *target) update(ctx context.Context, r UpdateRequest, sync fsys.Sync) (o
 		if err != nil || plan.contention != nil {
 			return Outcome[Written]{Contention: plan.contention}, err
 		}
-		err = t.replace(ctx, lease, current, plan.next, sync)
+		next, err := t.replace(ctx, lease, current, plan.next, sync)
 		if errors.Is(err, fsys.ErrChanged) {
 			continue // an outside editor was faster: look again
 		}
@@ -55,8 +55,8 @@ func (t *target) update(ctx context.Context, r UpdateRequest, sync fsys.Sync) (o
 			return out, err
 		}
 		return Outcome[Written]{Done: &Written{
-			Path: t.path.String(), PreviousHash: current.hash, Hash: plan.next.hash,
-			BytesWritten: int64(len(plan.next.raw)), Merge: plan.merge,
+			Path: t.path.String(), PreviousHash: current.hash, Hash: next.hash,
+			BytesWritten: int64(len(next.raw)), Merge: plan.merge,
 		}}, nil
 	}
 	return out, t.failed(fsys.ErrChanged)
@@ -81,7 +81,7 @@ func (t *target) checkEdit(r UpdateRequest) error {
 // plan is what shall become of a file: new content, or an answer for a late
 // caller.
 type plan struct {
-	next       content
+	next       []byte
 	merge      *Merge
 	contention *Contention
 }
@@ -110,19 +110,36 @@ func (t *target) decide(r UpdateRequest, current content) (plan, error) {
 	return plan{contention: late.contention}, nil
 }
 
-// replace commits new content over the content it was made from.
-func (t *target) replace(ctx context.Context, lease lock.Lease, old, next content, sync fsys.Sync) error {
+// replace commits new bytes over the content they were made from.
+func (t *target) replace(ctx context.Context, lease lock.Lease, old content, raw []byte, flush fsys.Sync) (content, error) {
 	t.served(old) // what is replaced can be taken back
-	if bytes.Equal(old.raw, next.raw) {
-		return nil
+	if bytes.Equal(old.raw, raw) {
+		return old, nil
 	}
-	err := lease.Commit(func() error { return t.path.Replace(next.raw, old.onDisk(), fsys.WriteOptions{Sync: sync}) })
+	next := hashing(raw)
+	err := lease.Commit(func() error { return t.path.Replace(raw, old.onDisk(), fsys.WriteOptions{Sync: flush}) })
+	c := next()
 	if err != nil {
 		if errors.Is(err, fsys.ErrChanged) {
-			return err
+			return content{}, err
 		}
-		return t.failed(err)
+		return content{}, t.failed(err)
 	}
-	t.remember(ctx, next)
-	return nil
+	t.remember(ctx, c)
+	return c, nil
+}
+
+// longHash is from how many bytes on a hash takes longer than to start a
+// goroutine for it.
+const longHash = 64 << 10
+
+// hashing is contentOf that goes on while something else is done, such as waiting
+// for a disk. Nothing stays behind if nobody asks for its result.
+func hashing(raw []byte) func() content {
+	if len(raw) < longHash {
+		return func() content { return contentOf(raw) }
+	}
+	done := make(chan content, 1)
+	go func() { done <- contentOf(raw) }()
+	return func() content { return <-done }
 }

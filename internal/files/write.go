@@ -40,6 +40,7 @@ func (t *target) write(ctx context.Context, r WriteRequest, sync fsys.Sync) (*Wr
 
 // create commits a new file under its lock.
 func (t *target) create(ctx context.Context, lease lock.Lease, raw []byte, o fsys.WriteOptions) (*Written, error) {
+	next := hashing(raw)
 	err := t.making(func() error {
 		return lease.Commit(func() error { return t.path.Create(raw, o) })
 	})
@@ -51,7 +52,7 @@ func (t *target) create(ctx context.Context, lease lock.Lease, raw []byte, o fsy
 	case err != nil:
 		return nil, t.failed(err)
 	}
-	c := contentOf(raw)
+	c := next()
 	t.remember(ctx, c)
 	return &Written{Path: t.path.String(), Hash: c.hash, BytesWritten: int64(len(raw))}, nil
 }
