@@ -17,8 +17,10 @@ package alias
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
@@ -222,9 +224,17 @@ func (t *table) book(r *Rules) *Book {
 		t.resolve(a)
 	}
 	for _, a := range t.byName {
-		a.Verdict = r.verdict(a)
 		b.aliases = append(b.aliases, a)
 	}
+	var judges sync.WaitGroup
+	for part := range slices.Chunk(b.aliases, max(64, len(b.aliases)/runtime.GOMAXPROCS(0)+1)) {
+		judges.Go(func() {
+			for _, a := range part {
+				a.Verdict = r.verdict(a)
+			}
+		})
+	}
+	judges.Wait()
 	slices.SortFunc(b.aliases, func(a, b *Alias) int { return cmp.Compare(a.Name, b.Name) })
 	return b
 }

@@ -41,7 +41,7 @@ func (b *Book) Compose(name, args string) (*Command, error) {
 		return c, nil
 	}
 	c.Text += " " + args
-	if !a.Safe && a.Rule == "alias" {
+	if a.never != "" {
 		return c, nil // no argument makes a difference
 	}
 	c.Verdict = b.rules.composed(a, args, c.Text)
@@ -91,6 +91,8 @@ func plainWords(args string) ([]shellast.Word, error) {
 		switch {
 		case w.Computed() || w.Process:
 			return nil, fmt.Errorf("%s is computed when it runs; write what it stands for", quoted(raw))
+		case w.Text == "" && strings.Contains(raw, "{"):
+			return nil, fmt.Errorf("%s becomes no word at all", quoted(raw)) // the shell drops it
 		case strings.ContainsFunc(w.Text, unicode.IsControl):
 			return nil, fmt.Errorf("%s stands for a line end or another control character", quoted(raw))
 		case assigns(raw):
@@ -268,7 +270,10 @@ func (x *extension) tails() map[string]int {
 func (x *extension) bodies() map[string]bool {
 	bodies := make(map[string]bool)
 	for _, c := range x.calls {
-		if c.Context&shellast.InFunction != 0 && c.Context&(shellast.InEval|shellast.InTrap) == 0 {
+		if c.Context&shellast.InFunction == 0 || c.Context&(shellast.InEval|shellast.InTrap) != 0 {
+			continue
+		}
+		if len(c.Words) == 0 || !strings.Contains(c.Words[0].Text, "/") || strings.Contains(x.alias.base, c.Words[0].Text) {
 			bodies[c.String()] = true
 		}
 	}

@@ -66,6 +66,18 @@ func TestAPatternThatDoesNotCompileAllowsNothing(t *testing.T) {
 	}
 }
 
+// A pattern about a command is not about others whose names begin with it.
+func TestAWordBoundaryEndsACommand(t *testing.T) {
+	b := bookOf(t, Settings{Allow: []string{`^ls\b`, `^kube`, `^docker`, `^./x\b`}}, `
+alias a='ls -l' b='ls-evil' c='ls.sh x' d='kubectl get' e='docker ps' f='docker-compose ps' g='/opt/ls x' h='ls~'
+`)
+	for name, want := range map[string]bool{"a": true, "b": false, "c": false, "d": true, "e": true, "f": false, "g": true, "h": false} {
+		if got := b.Lookup(name); got.Safe != want {
+			t.Errorf("%s: %+v, want %t", got.Expansion, got.Verdict, want)
+		}
+	}
+}
+
 func TestWithoutPatternsNothingIsAllowed(t *testing.T) {
 	if a := bookOf(t, Settings{}, "alias ll='ls -l'").Lookup("ll"); a.Safe {
 		t.Error("safe")
@@ -97,6 +109,7 @@ alias ev='eval'
 alias x='xargs'
 alias f='find .'
 alias fn='q() { git "$@"; }; q'
+alias run='q() { "$@"; }; q'
 alias fns='q() { shift; git "$@"; }; q'
 alias fne='q() { eval "$1"; }; q'
 alias end='ls;'
@@ -136,7 +149,7 @@ alias shp='sh -c "git \$1" --'
 		{"b", "'ls; rm x'", false}, {"b", "'ls > x'", false}, {"b", "ls", true}, {"b", "'ls -l'", false}, {"b", "'A=1 ls'", false}, {"b", "'ls &'", false},
 		{"ev", "ls -l", true}, {"ev", "ls '&'", false}, {"ev", "ls ';' rm x", false}, {"ev", "ls '>' x", false}, {"ev", "'$X'", false}, {"ev", "ls '$(rm x)'", false},
 		{"x", "ls -l", true}, {"x", "-I{} rm {}", false}, {"f", "-name x", true}, {"f", "-exec rm x ';'", false},
-		{"fn", "status", true}, {"fn", "'a; b'", true}, {"fns", "a push", false},
+		{"fn", "status", true}, {"fn", "'a; b'", true}, {"fns", "a push", false}, {"run", "ls -l", true}, {"run", "/tmp/ls", false}, {"run", "A=1 ls", false},
 		{"end", "x", false}, {"bg", "x", false}, {"hash", "x", false}, {"back", "x", false}, {"group", "x", false}, {"loop", "x", false}, {"set", "ls", false},
 		{"end", "", true}, {"hash", "", true}, {"group", "", true}, {"loop", "", true}, {"bg", "", true},
 		{"rgs", "foo src", true}, {"rgs", "'a=b'", true}, {"rgs", "--pre rm x", false}, {"rgs", "--pre=rm x", false},
@@ -172,8 +185,8 @@ alias shp='sh -c "git \$1" --'
 func TestRulesJudgeTheComposedCommand(t *testing.T) {
 	b := bookOf(t, Settings{Allow: append([]string{`^nice\b`, `^timeout\b`}, sampleAllow...), Deny: sampleDeny}, "alias g='git'\nalias n='nice'\nalias t='timeout 5'\n")
 	for _, c := range []struct{ name, args, rule string }{
-		{"g", "status", ""}, {"g", "push", `^git\b`}, {"g", "-C . push", `^git\b`}, {"g", "--no-pager -C x reset --hard", `^git\b`}, {"g", "'push'", `^git\b`}, {"g", `p\ush`, `^git\b`}, {"g", "{push,}", `^git\b`},
-		{"g", "$'\\x70ush'", `^git\b`}, {"g", "log push", ""}, {"n", "ls", ""}, {"n", "rm x", `^rm\\b`}, {"n", "sudo ls", `^sudo\\b`}, {"t", "nice git push", `^git\b`}, {"t", "curl x", `^curl\b`},
+		{"g", "status", ""}, {"g", "push", `^git\b`}, {"g", "-C . push", `^git\b`}, {"g", "--no-pager -C x reset --hard", `^git\b`}, {"g", "'push'", `^git\b`}, {"g", `p\ush`, `^git\b`}, {"g", "{push,x}", `^git\b`},
+		{"g", "$'\\x70ush'", `^git\b`}, {"g", "{,} push", "arguments"}, {"g", `{,"x"} push`, "arguments"}, {"g", "'' push", ""}, {"g", "log push", ""}, {"n", "ls", ""}, {"n", "rm x", `^rm\\b`}, {"n", "sudo ls", `^sudo\\b`}, {"t", "nice git push", `^git\b`}, {"t", "curl x", `^curl\b`},
 		{"t", "nice ls -l", ""},
 	} {
 		got, err := b.Compose(c.name, c.args)

@@ -110,6 +110,28 @@ func (r rule) fits(text string, unsure bool) bool {
 	})
 }
 
+// allows is fits for a pattern that allows. One that ends where a word of letters
+// ends, as ^ls\b does, is about that command and not about ls-x.
+func (r rule) allows(text string) bool {
+	name, _, _ := strings.Cut(text, " ")
+	plain := !strings.ContainsFunc(name, func(c rune) bool { return !wordRune(c) })
+	return slices.ContainsFunc(r.readings, func(re *pattern.Regexp) bool {
+		found, err := re.Match(text)
+		if !found || err != nil || plain {
+			return found && err == nil
+		}
+		spans, err := re.FindAll(text, -1)
+		within := func(s pattern.Span) bool {
+			return s.End < len(name) && wordRune(rune(text[s.End-1])) && !wordRune(rune(text[s.End]))
+		}
+		return err == nil && (len(spans) == 0 || slices.ContainsFunc(spans, func(s pattern.Span) bool { return !within(s) }))
+	})
+}
+
+func wordRune(c rune) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
 func fitting(rules []rule, text string, unsure bool) (rule, bool) {
 	for _, r := range rules {
 		if r.fits(text, unsure) {
@@ -177,8 +199,8 @@ func (r *Rules) judge(sight policy.Sight, a *Alias) Verdict {
 	own := functionCalls(text)
 	found := false
 	for _, c := range sight.Commands {
-		if own[c.Text] {
-			continue // what it runs is seen, too
+		if c.Text == "" || own[c.Text] {
+			continue // words that are nothing; a function, and what that runs is seen, too
 		}
 		if v := r.command(c); !v.Safe {
 			return v
@@ -200,13 +222,13 @@ func (r *Rules) command(c policy.Command) Verdict {
 				Next: "Run it as a dry run, or have a person take the pattern " + d.text + " out of " + denyKey + ".",
 			}
 		}
-		if _, ok := fitting(r.allow, form, false); !ok {
+		if !slices.ContainsFunc(r.allow, func(a rule) bool { return a.allows(form) }) {
 			name := c.Name
 			if name == "" {
 				name, _, _ = strings.Cut(form, " ")
 			}
 			suggest := "^" + regexp.QuoteMeta(name)
-			if last := name[len(name)-1]; last == '_' || last >= '0' && last <= '9' || last >= 'a' && last <= 'z' || last >= 'A' && last <= 'Z' {
+			if wordRune(rune(name[len(name)-1])) {
 				suggest += `\b`
 			}
 			return Verdict{
