@@ -49,11 +49,11 @@ var here = Map{
 		{Name: "vocabulary", Pure: true, Packages: []string{"fault", "caller", "event", "health"}},
 		{Name: "pure", Pure: true, Packages: []string{
 			"schema", "tool", "pattern", "shellast", "access",
-			"files/diff", "files/patch", "files/encoding", "search/ignore", "search/linematch", "policy/snippet", "policy", "config/document",
+			"files/diff", "files/patch", "files/encoding", "search/ignore", "search/linematch", "policy/snippet", "policy", "config/document", "config/splice",
 		}},
 		{Name: "system", Packages: []string{"fsys/opendir", "fsys/commit", "fsys", "watch", "localsock", "shell/proc", "shell/sandbox/confine", "shell/sandbox", "daemon/osservice"}},
 		{Name: "state", Packages: []string{
-			"history/archive", "history", "config", "alias", "files/lock", "files/lock/etcdlock",
+			"history/archive", "history", "config", "config/hosts", "alias", "files/lock", "files/lock/etcdlock",
 			"search/trigram", "shell/job", "audit", "metrics",
 		}},
 		{Name: "engines", Packages: []string{"project", "files", "shell", "search"}},
