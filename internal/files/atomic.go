@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type step struct {
 	t         *target
 	old, next content // old.hash is "" for a file that is created
 	makeDirs  bool
+	madeDirs  int // how many had to be made
 	merge     *Merge
 }
 
@@ -28,7 +30,7 @@ func (s *step) creates() bool { return s.old.hash == "" }
 // do makes the change of one step.
 func (s *step) do(sync fsys.Sync) error {
 	if s.creates() {
-		return s.t.path.Create(s.next.raw, fsys.WriteOptions{MakeDirs: s.makeDirs, Sync: sync})
+		return s.t.path.Create(s.next.raw, fsys.WriteOptions{MakeDirs: s.makeDirs, Made: &s.madeDirs, Sync: sync})
 	}
 	return s.t.path.Replace(s.next.raw, s.old.onDisk(), fsys.WriteOptions{Sync: sync})
 }
@@ -37,7 +39,11 @@ func (s *step) do(sync fsys.Sync) error {
 func (s *step) undo(sync fsys.Sync) error {
 	next := s.next.onDisk()
 	if s.creates() {
-		return s.t.path.Remove(&next, sync)
+		err := s.t.path.Remove(&next, sync)
+		if err == nil {
+			_ = s.t.path.RemoveParents(s.madeDirs) // others may have put something there
+		}
+		return err
 	}
 	return s.t.path.Replace(s.old.raw, next, fsys.WriteOptions{Sync: sync})
 }
@@ -56,7 +62,7 @@ func (e *Engine) together(ctx context.Context, scope *Scope, lease lock.Lease, s
 		for i, s := range steps {
 			if err := s.do(sync); err != nil {
 				failed = i
-				for _, done := range steps[:i] {
+				for _, done := range slices.Backward(steps[:i]) {
 					err = errors.Join(err, done.undo(sync))
 				}
 				return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -39,6 +40,7 @@ func IsTemp(name string) bool { return commit.IsTemp(name) }
 type WriteOptions struct {
 	Perm     fs.FileMode // exact permissions; 0: those of the old file, else what the umask leaves
 	MakeDirs bool        // make missing directories
+	Made     *int        // if not nil, how many directories were made
 	Sync     Sync
 }
 
@@ -47,6 +49,9 @@ type WriteOptions struct {
 func (p Path) Create(data []byte, o WriteOptions) error {
 	for tries := 0; ; tries++ {
 		err := p.placed(o.MakeDirs, o.Sync, func(at *place) error {
+			if o.Made != nil {
+				*o.Made = len(at.made)
+			}
 			return commit.Create(at.dir, at.name, data, o.Perm, o.Sync)
 		})
 		// Somebody may have made this directory, failed, and taken it away again.
@@ -82,6 +87,18 @@ func (p Path) Remove(expected *Content, s Sync) error {
 	return p.failed("remove", p.placed(false, s, func(at *place) error {
 		return commit.Remove(at.dir, at.name, expected, s)
 	}))
+}
+
+// RemoveParents removes the directories that Create made above p, n of them, as
+// long as there is nothing in them.
+func (p Path) RemoveParents(n int) error {
+	for range n {
+		p.abs = filepath.Dir(p.abs)
+		if err := p.placed(false, Sync{}, func(at *place) error { return at.dir.RemoveDir(at.name) }); err != nil {
+			return p.failed("remove", err)
+		}
+	}
+	return nil
 }
 
 // RemoveAll removes the directory p and everything in it, or nothing. Every file,
