@@ -47,6 +47,15 @@ func aliasItem(a *alias.Alias) AliasItem {
 	return item
 }
 
+// AliasItems lists a whole catalogue, as alias://catalog has it.
+func AliasItems(book *alias.Book) []AliasItem {
+	items := []AliasItem{}
+	for _, a := range book.All() {
+		items = append(items, aliasItem(a))
+	}
+	return items
+}
+
 // catalogBytes is how much of a catalogue one answer holds, roughly.
 const catalogBytes = 48 << 10
 

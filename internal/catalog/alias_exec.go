@@ -93,8 +93,14 @@ func runAlias(ctx context.Context, engine *shell.Engine, name string, in AliasRu
 	res, err := engine.Alias(ctx, shell.AliasRequest{
 		Name: name, Args: in.Args, Dir: in.Cwd, Timeout: wholeSeconds(in.TimeoutSeconds), Run: !in.DryRun, Confirmed: in.Confirm,
 	})
-	if err == nil && res.Ran && res.Job.State != shell.TimedOut {
-		err = ended(res.JobNews, fault.ServerError)
+	if err == nil && res.Ran {
+		switch s := res.Job; s.State {
+		case shell.Failed:
+			err = fault.New(fault.ServerError, "the alias could not be started: %s", s.Error)
+		case shell.Cancelled, shell.Lost:
+			err = fault.New(fault.ServerError, "the alias did not end by itself: %s", s.Error)
+		case shell.Running, shell.Completed, shell.TimedOut:
+		}
 	}
 	if e, ok := errors.AsType[*fault.Error](err); ok && alias.ValidName(name) {
 		return AliasExecOut{}, e.With("alias", name)

@@ -27,11 +27,7 @@ func AliasCatalogResource(engine *shell.Engine) *tool.Resource {
 			if err != nil {
 				return nil, err
 			}
-			items := []AliasItem{}
-			for _, a := range book.All() {
-				items = append(items, aliasItem(a))
-			}
-			body, err := tool.Encode(items)
+			body, err := tool.Encode(AliasItems(book))
 			if err != nil {
 				return nil, err
 			}
