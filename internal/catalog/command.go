@@ -24,10 +24,11 @@ type CommandOut struct {
 	Timeout  bool   `json:"timeout"`
 	Signal   string `json:"signal,omitempty"`
 	OutputOut
-	Hint        string               `json:"hint,omitempty"`
-	Changed     *shell.Changes       `json:"files_changed,omitempty"`
-	EnvStripped []string             `json:"env_stripped,omitempty"`
-	Sandbox     *shell.SandboxReport `json:"sandbox,omitempty"`
+	Hint           string               `json:"hint,omitempty"`
+	Changed        *shell.Changes       `json:"files_changed,omitempty"`
+	TimeoutApplied float64              `json:"timeout_applied,omitempty" jsonschema:"seconds in force, when others than asked for"`
+	EnvStripped    []string             `json:"env_stripped,omitempty"`
+	Sandbox        *shell.SandboxReport `json:"sandbox,omitempty"`
 
 	job string // for the record of calls
 }
@@ -50,6 +51,9 @@ func commandError(e *fault.Error) any {
 	out.Stderr, _ = out.Details["stderr"].(string)
 	delete(out.Details, "stdout")
 	delete(out.Details, "stderr")
+	if out.Timeout {
+		out.Details["next"] = "Raise timeout, or run it by async_exec with background: true and wait with async_wait."
+	}
 	return out
 }
 
@@ -69,9 +73,9 @@ func RunCommand(engine *shell.Engine, shellName string) *tool.Tool {
 			return CommandOut{}, err
 		}
 		if d := res.Denied; d != nil {
-			return CommandOut{}, fault.New(fault.CommandDenied, "%s", d.Reason).With("matched_pattern", d.Rule).With("use", d.Use)
+			return CommandOut{}, refused(fault.New(fault.CommandDenied, "%s", d.Reason), d)
 		}
-		if err := ended(res.JobNews, fault.CommandTimeout); err != nil {
+		if err := ended(res, fault.CommandTimeout); err != nil {
 			return CommandOut{}, err
 		}
 		return commandOut(res), nil
@@ -83,7 +87,7 @@ func commandOut(res shell.Result) CommandOut {
 	out := CommandOut{
 		Stdout: n.Output.Stdout.Text, Stderr: n.Output.Stderr.Text, ExitCode: n.Job.ExitCode, Status: "success", Signal: n.Job.Signal,
 		OutputOut: outputOut(n), Hint: n.Hint, Changed: n.Changed, EnvStripped: res.Stripped, Sandbox: &res.Sandbox,
-		job: n.Job.ID,
+		TimeoutApplied: applied(res), job: n.Job.ID,
 	}
 	if n.Job.State != shell.Completed || n.Job.ExitCode == nil || *n.Job.ExitCode != 0 {
 		out.Status = "failed"

@@ -29,7 +29,7 @@ type ExecOut struct {
 	Reason  string `json:"reason,omitempty" jsonschema:"why, and what to do instead"`
 	Use     string `json:"use,omitempty" jsonschema:"tool to use instead"`
 	*RanOut
-	TimeoutApplied float64              `json:"timeout_applied,omitempty" jsonschema:"seconds in force, when fewer than asked for"`
+	TimeoutApplied float64              `json:"timeout_applied,omitempty" jsonschema:"seconds in force, when others than asked for"`
 	Shell          string               `json:"shell_used,omitempty"`
 	EnvStripped    []string             `json:"env_stripped,omitempty" jsonschema:"variables the command did not get"`
 	Sandbox        *shell.SandboxReport `json:"sandbox,omitempty"`
@@ -96,13 +96,11 @@ func execOut(command string, res shell.Result) (ExecOut, error) {
 		out.Status, out.Pattern, out.Reason, out.Use = tool.Denied, d.Rule, d.Reason, d.Use
 		return out, nil
 	}
-	if err := ended(res.JobNews, fault.CommandTimeout); err != nil {
+	if err := ended(res, fault.CommandTimeout); err != nil {
 		return ExecOut{}, err
 	}
 	out.Shell, out.EnvStripped, out.Sandbox, out.job = res.Shell, res.Stripped, &res.Sandbox, res.Job.ID
-	if res.Clamped {
-		out.TimeoutApplied = res.Timeout.Seconds()
-	}
+	out.TimeoutApplied = applied(res)
 	if !res.Job.Done() {
 		out.Status, out.TaskID = tool.Background, res.Job.ID
 		return out, nil
@@ -114,6 +112,14 @@ func execOut(command string, res shell.Result) (ExecOut, error) {
 	return out, nil
 }
 
+// applied is the timeout in seconds where it is not the one that was asked for.
+func applied(res shell.Result) float64 {
+	if !res.Clamped {
+		return 0
+	}
+	return res.Timeout.Seconds()
+}
+
 // levelOut names the level of judgement where it is not the usual one.
 func levelOut(level string) string {
 	if level == "grammar" {
@@ -123,17 +129,21 @@ func levelOut(level string) string {
 }
 
 // ended returns the error of a job that did not run to its end.
-func ended(n shell.JobNews, late fault.Code) error {
+func ended(res shell.Result, late fault.Code) error {
 	var e *fault.Error
+	n := res.JobNews
 	switch s := n.Job; s.State {
 	case shell.TimedOut:
-		e = fault.New(late, "the command was ended after %s; details have what it printed", s.Timeout.Round(time.Millisecond))
+		e = fault.New(late, "the command was ended after %s; what it printed until then comes with this", s.Timeout.Round(time.Millisecond))
 	case shell.Failed:
 		return fault.New(fault.ServerError, "the command could not be started: %s", s.Error)
 	case shell.Cancelled, shell.Lost:
 		e = fault.New(fault.ServerError, "the command did not end by itself: %s", s.Error)
 	default:
 		return nil
+	}
+	if seconds := applied(res); seconds > 0 {
+		e = e.With("timeout_applied", seconds)
 	}
 	return e.With("stdout", n.Output.Stdout.Text).With("stderr", n.Output.Stderr.Text).
 		With("duration_ms", milliseconds(n.Job.Duration())).With("truncated", truncated(n.Output)).With("task_id", n.Job.ID)

@@ -24,11 +24,12 @@ type ShellOut struct {
 	Status  string `json:"status,omitempty" enum:"running"`
 	Message string `json:"message,omitempty"`
 	*ShellRanOut
-	ShellUsed   string               `json:"shell_used"`
-	Fallback    bool                 `json:"fallback,omitempty" jsonschema:"the configured shell is not installed"`
-	PolicyLevel string               `json:"policy_level,omitempty" jsonschema:"regex: judged without a grammar"`
-	EnvStripped []string             `json:"env_stripped,omitempty"`
-	Sandbox     *shell.SandboxReport `json:"sandbox,omitempty"`
+	TimeoutApplied float64              `json:"timeout_applied,omitempty" jsonschema:"seconds in force, when others than asked for"`
+	ShellUsed      string               `json:"shell_used"`
+	Fallback       bool                 `json:"fallback,omitempty" jsonschema:"the configured shell is not installed"`
+	PolicyLevel    string               `json:"policy_level,omitempty" jsonschema:"regex: judged without a grammar"`
+	EnvStripped    []string             `json:"env_stripped,omitempty"`
+	Sandbox        *shell.SandboxReport `json:"sandbox,omitempty"`
 
 	job string // for the record of calls
 }
@@ -89,20 +90,28 @@ func RunShell(engine *shell.Engine, shellName string) *tool.Tool {
 			return ShellOut{}, err
 		}
 		if d := res.Denied; d != nil {
-			return ShellOut{}, fault.New(fault.BlockedCommand, "Command blocked: %s", d.Reason).
-				With("matched_pattern", d.Rule).With("reason", d.Reason).With("use", d.Use)
+			return ShellOut{}, refused(fault.New(fault.BlockedCommand, "Command blocked: %s", d.Reason).With("reason", d.Reason), d)
 		}
 		return shellOut(in.Command, res)
 	})
 }
 
+// refused adds to an error which rule denied the command, and what to use
+// instead.
+func refused(e *fault.Error, d *shell.Denial) *fault.Error {
+	if d.Use != "" {
+		e = e.With("use", d.Use)
+	}
+	return e.With("matched_pattern", d.Rule)
+}
+
 func shellOut(command string, res shell.Result) (ShellOut, error) {
 	if res.Job.State == shell.Failed {
-		return ShellOut{}, ended(res.JobNews, fault.ServerError)
+		return ShellOut{}, ended(res, fault.ServerError)
 	}
 	out := ShellOut{
 		ShellUsed: res.Shell, Fallback: res.Fallback, PolicyLevel: levelOut(res.Level), EnvStripped: res.Stripped, Sandbox: &res.Sandbox,
-		job: res.Job.ID,
+		TimeoutApplied: applied(res), job: res.Job.ID,
 	}
 	if !res.Job.Done() {
 		out.JobID, out.Status = res.Job.ID, "running"

@@ -3,6 +3,8 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fault"
@@ -24,6 +26,9 @@ type taskIDs []string
 func (t *taskIDs) UnmarshalJSON(raw []byte) error {
 	var one string
 	if err := json.Unmarshal(raw, &one); err == nil {
+		if strings.HasPrefix(strings.TrimSpace(one), "[") {
+			return json.Unmarshal([]byte(one), (*[]string)(t)) // a list, as some hosts send it
+		}
 		*t = taskIDs{one}
 		return nil
 	}
@@ -86,10 +91,12 @@ func waitOut(w shell.Waited) WaitOut {
 	for _, n := range w.Jobs {
 		out.Tasks = append(out.Tasks, taskOut(n))
 	}
+	// An end that was told before is an answer only when there is no other.
+	over := !slices.ContainsFunc(w.Jobs, func(n shell.JobNews) bool { return !n.Job.Done() })
 	for i := range out.Tasks {
 		t := &out.Tasks[i]
 		switch {
-		case w.Jobs[i].Job.Done():
+		case w.Jobs[i].Job.Done() && (over || !w.Jobs[i].Known):
 			if out.TaskResult == nil {
 				out.TaskResult = t
 			}

@@ -22,12 +22,15 @@ const (
 // commandTimeout is the default of the exec tool.
 const commandTimeout = 300 * time.Second
 
+// shortest is the least time a command is given.
+const shortest = 100 * time.Millisecond
+
 // timeout settles how long a command may take; 0 is for ever. clamped says that
-// the caller asked for more than may be.
+// the caller asked for more or less than may be.
 func (r Request) timeout(scope *Scope) (limit time.Duration, clamped bool) {
 	if r.Timeout != nil {
-		limit = max(*r.Timeout, 100*time.Millisecond)
-		return min(limit, scope.MaxTimeout), limit > scope.MaxTimeout
+		limit = min(max(*r.Timeout, shortest), scope.MaxTimeout)
+		return limit, limit != *r.Timeout
 	}
 	switch r.Door {
 	case Shell:

@@ -195,13 +195,13 @@ const (
 // exitOf gives the end of a job the meaning it has in other shells: 128 and the
 // number of a signal for a command that one ended, 127 for one that is not there,
 // 2 for text that does not parse.
-func exitOf(shell string, keeperSignal func(int) int, s job.Snapshot, stderr string) job.Snapshot {
+func exitOf(shell string, keeperSignal func(int) int, s *job.Snapshot, stderr string) {
 	if s.ExitCode == nil {
 		if s.SignalNo > 0 {
 			code := 128 + s.SignalNo
 			s.ExitCode = &code
 		}
-		return s
+		return
 	}
 	code, number := *s.ExitCode, keeperSignal(*s.ExitCode)
 	if shell == "nu" {
@@ -219,5 +219,4 @@ func exitOf(shell string, keeperSignal func(int) int, s job.Snapshot, stderr str
 		s.Signal, s.SignalNo = proc.SignalName(number), number
 	}
 	s.ExitCode = &code
-	return s
 }

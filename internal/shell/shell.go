@@ -132,7 +132,7 @@ type Result struct {
 	Denied *Denial // not nil: nothing was started, and all but Level is empty
 	JobNews
 	Timeout  time.Duration // in force; 0: none
-	Clamped  bool          // the caller asked for more
+	Clamped  bool          // the caller asked for more, or for less than may be
 	Fallback bool          // the shell of the settings is not installed
 	Level    string
 	Stripped []string // variables that were taken out
@@ -213,12 +213,13 @@ func (e *Engine) start(ctx context.Context, scope *Scope, r Request, s started) 
 		Limits: &scope.Jobs,
 	}
 	end := e.opts.Changes(scope.Root)
-	spec.Finish = func(job.Snapshot) json.RawMessage {
+	spec.Finish = func(snap *job.Snapshot, stderr string) {
 		note, err := json.Marshal(Note{Shell: s.shell.name, Changed: end()})
 		if err != nil {
 			e.opts.Logger.Error("the note of a job cannot be written", "err", err)
 		}
-		return note
+		snap.Note = note
+		exitOf(s.shell.name, scope.Sandbox.ExitSignal, snap, stderr)
 	}
 	if out.Job, err = e.opts.Jobs.Start(spec); err != nil {
 		end() // nobody else does
@@ -255,12 +256,19 @@ func (e *Engine) attend(ctx context.Context, scope *Scope, r Request, out *Resul
 		if endErr != nil && fault.CodeOf(endErr) != fault.JobNotRunning {
 			return errors.Join(err, endErr)
 		}
-		return err
+		return cancelled(err, "the call was cancelled, and its command was ended").With("task_id", out.Job.ID)
 	}
 	if out.Job = all[0]; !out.Job.Done() {
 		out.Job, err = e.opts.Jobs.HandOver(ctx, in, out.Job.ID)
 	}
 	return err
+}
+
+// cancelled says what came of a call whose caller waits no longer.
+func cancelled(cause error, what string) *fault.Error {
+	e := fault.New(fault.ServerError, "%s", what).With("next", "Call again if the answer is still wanted.")
+	e.Err = cause
+	return e
 }
 
 func checkText(scope *Scope, command string) error {

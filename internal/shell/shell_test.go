@@ -3,6 +3,7 @@ package shell_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -222,6 +223,13 @@ func TestTimeouts(t *testing.T) {
 	if res.Job.State != job.TimedOut || res.Output.Stdout.Text != "begun\n" || !res.Clamped || res.Timeout != w.scope.MaxTimeout {
 		t.Errorf("state %s, output %q, clamped %v to %s", res.Job.State, res.Output.Stdout.Text, res.Clamped, res.Timeout)
 	}
+	none, enough := time.Duration(0), 200*time.Millisecond
+	if res := w.run(t, shell.Request{Command: "true", Timeout: &none, Background: true}); !res.Clamped || res.Timeout != 100*time.Millisecond {
+		t.Errorf("no time at all is clamped %v to %s", res.Clamped, res.Timeout)
+	}
+	if res := w.run(t, shell.Request{Command: "true", Timeout: &enough, Background: true}); res.Clamped || res.Timeout != enough {
+		t.Errorf("%s is clamped %v to %s", enough, res.Clamped, res.Timeout)
+	}
 	if res := w.run(t, shell.Request{Command: "true", Background: true}); res.Timeout != 0 {
 		t.Errorf("a background command has a timeout of %s", res.Timeout)
 	}
@@ -233,14 +241,76 @@ func TestTimeouts(t *testing.T) {
 func TestCancelledCallEndsItsCommand(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := errors.New("the client went away")
 	ctx = caller.With(ctx, &caller.Caller{Ask: caller.Ask{Progress: func(context.Context, float64, float64, string) { cancel() }}})
-	if _, err := w.Run(ctx, shell.Request{Command: "sleep 60"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v (%v)", err, gone)
+	_, err := w.Run(ctx, shell.Request{Command: "sleep 60"})
+	if !errors.Is(err, context.Canceled) || fault.From(err).Text() != "the call was cancelled, and its command was ended" {
+		t.Errorf("got %v", err)
 	}
 	all, err := w.jobs.List(t.Context(), job.Scope{All: true})
 	if err != nil || len(all) != 1 || all[0].State != job.Cancelled {
 		t.Errorf("jobs %+v, %v", all, err)
+	}
+	_, err = w.Wait(ctx, shell.WaitRequest{Timeout: time.Minute})
+	if !errors.Is(err, context.Canceled) || fault.From(err).Text() != "the call was cancelled while it waited" {
+		t.Errorf("waiting: %v", err)
+	}
+}
+
+func TestLongOutputIsPagedFromItsBeginning(t *testing.T) {
+	w := newWorld(t)
+	id := w.run(t, shell.Request{Command: "for i in $(seq 15000); do echo $i; done", Background: true}).Job.ID
+	whole, err := w.Wait(t.Context(), shell.WaitRequest{IDs: []string{id}, Timeout: time.Minute})
+	if err != nil || !whole.Jobs[0].Output.Stdout.Truncated {
+		t.Fatalf("got %+v, %v", whole, err)
+	}
+	var want strings.Builder
+	for i := range 15000 {
+		fmt.Fprintln(&want, i+1)
+	}
+	for _, first := range []string{"0.0", id + ":0.0", id + ":0.0:end"} {
+		var got strings.Builder
+		for at, more := first, true; more; {
+			page, err := w.Wait(t.Context(), shell.WaitRequest{IDs: []string{id}, Timeout: time.Minute, Cursor: at})
+			if err != nil {
+				t.Fatalf("%s: %v", at, err)
+			}
+			got.WriteString(page.Jobs[0].Output.Stdout.Text)
+			at, more = page.Cursor, page.Jobs[0].Output.Stdout.Truncated
+		}
+		if got.String() != want.String() {
+			t.Errorf("from %s: %d bytes, want %d", first, got.Len(), want.Len())
+		}
+	}
+}
+
+func TestAnEndThatWasToldIsNoNews(t *testing.T) {
+	w := newWorld(t)
+	quick := w.run(t, shell.Request{Command: "echo quick", Background: true}).Job.ID
+	slow := w.run(t, shell.Request{Command: "until test -e go; do sleep 0.02; done; echo slow", Background: true}).Job.ID
+	ids := []string{quick, slow, strings.ToUpper(quick)}
+	first, err := w.Wait(t.Context(), shell.WaitRequest{IDs: ids, Timeout: time.Minute})
+	if err != nil || len(first.Jobs) != 2 || !first.Jobs[0].Job.Done() || first.Jobs[0].Known {
+		t.Fatalf("first %+v, %v", first, err)
+	}
+	if err := os.WriteFile(filepath.Join(w.root, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	at := first.Cursor
+	for {
+		next, err := w.Wait(t.Context(), shell.WaitRequest{IDs: ids, Timeout: time.Minute, Cursor: at})
+		if err != nil || !next.Jobs[0].Known {
+			t.Fatalf("next %+v, %v", next, err)
+		}
+		if at = next.Cursor; next.Jobs[1].Job.Done() {
+			break
+		}
+		if !next.News {
+			t.Fatalf("came back for nothing: %+v", next)
+		}
+	}
+	last, err := w.Wait(t.Context(), shell.WaitRequest{IDs: ids, Timeout: time.Minute, Cursor: at})
+	if err != nil || last.News || !last.Jobs[0].Known || !last.Jobs[1].Known || last.Cursor != at {
+		t.Errorf("after the last end: %+v, %v", last, err)
 	}
 }
 
@@ -336,8 +406,8 @@ func TestShellDoorFallsBackToShAndSaysSo(t *testing.T) {
 
 func TestCursorsOfOthersAreRefused(t *testing.T) {
 	w := newWorld(t)
-	for _, bad := range []string{"x", "job_1", "job_1:x", "job_1:1.2,"} {
-		if _, err := w.Wait(t.Context(), shell.WaitRequest{Cursor: bad}); fault.CodeOf(err) != fault.ValidationError {
+	for _, bad := range []string{"x", "job_1", "job_1:", "job_1:x", "job_1:1.2,", "0.0,1.0", ":end"} {
+		if _, err := w.Wait(t.Context(), shell.WaitRequest{IDs: []string{"a", "b"}, Cursor: bad}); fault.CodeOf(err) != fault.ValidationError {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 type WaitRequest struct {
 	IDs     []string // none: only time passes
 	Timeout time.Duration
-	Cursor  string // from an earlier answer; "": output is no news
+	// Cursor is from an earlier answer, or for one job a place in its output:
+	// "0.0" is the beginning. "": output is no news.
+	Cursor string
 }
 
 // Waited is how a wait ended.
@@ -26,21 +29,29 @@ type Waited struct {
 	News   bool // a job printed something past the cursor that was given
 }
 
-// JobNews is a job with what it printed since the cursor, or, once it has ended,
-// all of it.
+// JobNews is a job with what it printed since the cursor, or without one all of
+// it, the middle left out when that is much.
 type JobNews struct {
 	Job    job.Snapshot
 	Output job.Output
+	Known  bool // the cursor says that its end was told before
 	Hint   string
 	Note
 }
 
-// outputLimit is how much of each stream of a finished job an answer carries; the
-// rest is read by cursor.
-const outputLimit = 48 << 10
+// How much of each stream an answer carries, of a job that has ended and of one
+// that runs; the rest is read by cursor.
+const (
+	endedLimit   = 48 << 10
+	runningLimit = 16 << 10
+)
 
-// pageLimit is how much new output of a running job one answer carries.
-const pageLimit = 16 << 10
+func outputLimit(s job.Snapshot) int {
+	if s.Done() {
+		return endedLimit
+	}
+	return runningLimit
+}
 
 // Wait returns when a job has ended or printed something new, or when the time is
 // over.
@@ -50,15 +61,16 @@ func (e *Engine) Wait(ctx context.Context, r WaitRequest) (Waited, error) {
 		return Waited{}, err
 	}
 	in := job.Scope{Project: scope.Project}
-	cursors, err := parseCursors(r.Cursor)
+	ids := distinct(r.IDs)
+	cursors, err := parseCursors(r.Cursor, ids)
 	if err != nil {
 		return Waited{}, err
 	}
-	watches := make([]job.Watch, len(r.IDs))
-	for i, id := range r.IDs {
+	watches := make([]job.Watch, len(ids))
+	for i, id := range ids {
 		watches[i] = job.Watch{ID: id}
 		if c, ok := cursors[id]; ok {
-			watches[i].After = &c
+			watches[i].After, watches[i].Ended = &c.at, c.ended
 		}
 	}
 	begin := time.Now()
@@ -68,43 +80,47 @@ func (e *Engine) Wait(ctx context.Context, r WaitRequest) (Waited, error) {
 			caller.Progress(ctx, time.Since(begin).Seconds(), r.Timeout.Seconds(), line)
 		},
 	})
+	if err != nil && ctx.Err() != nil {
+		return Waited{}, cancelled(err, "the call was cancelled while it waited")
+	}
 	if err != nil {
 		return Waited{}, taskNotFound(err)
 	}
 	out := Waited{Took: time.Since(begin)}
 	var next []string
 	for _, s := range all {
-		news, at, err := e.news(ctx, scope, s, cursors[s.ID])
+		from, follows := cursors[s.ID]
+		news, err := e.news(ctx, scope, s, from, follows)
 		if err != nil {
 			return Waited{}, taskNotFound(err)
 		}
 		out.Jobs = append(out.Jobs, news)
-		if from, ok := cursors[s.ID]; ok && at != from {
-			out.News = true
-		}
-		next = append(next, s.ID+":"+at.String())
+		out.News = out.News || follows && news.Output.Next != from.at
+		next = append(next, cursor{news.Output.Next, s.Done()}.of(s.ID))
 	}
 	out.Cursor = strings.Join(next, ",")
 	return out, nil
 }
 
-// news returns a job with its output since a place, and the place where that ends.
-func (e *Engine) news(ctx context.Context, scope *Scope, s job.Snapshot, from job.Cursor) (JobNews, job.Cursor, error) {
-	if s.Done() && from == (job.Cursor{}) {
-		n, err := e.whole(ctx, scope, s)
-		return n, n.Output.Next, err
+// news returns a job with its output: since a place if its caller follows it, or
+// else all.
+func (e *Engine) news(ctx context.Context, scope *Scope, s job.Snapshot, from cursor, follows bool) (JobNews, error) {
+	if !follows {
+		return e.whole(ctx, scope, s)
 	}
-	out, err := e.opts.Jobs.Output(ctx, job.Scope{Project: scope.Project}, s.ID, from, pageLimit)
+	out, err := e.opts.Jobs.Output(ctx, job.Scope{Project: scope.Project}, s.ID, from.at, outputLimit(s))
 	if err != nil {
-		return JobNews{}, job.Cursor{}, err
+		return JobNews{}, err
 	}
-	return scope.explain(s, out), out.Next, nil
+	n := scope.explain(s, out)
+	n.Known = from.ended
+	return n, nil
 }
 
 // whole returns a job with all it has printed, the middle left out when that is
 // much.
 func (e *Engine) whole(ctx context.Context, scope *Scope, s job.Snapshot) (JobNews, error) {
-	out, err := e.opts.Jobs.Result(ctx, job.Scope{Project: scope.Project}, s.ID, outputLimit)
+	out, err := e.opts.Jobs.Result(ctx, job.Scope{Project: scope.Project}, s.ID, outputLimit(s))
 	if err != nil {
 		return JobNews{}, err
 	}
@@ -118,7 +134,6 @@ func (scope *Scope) explain(s job.Snapshot, out job.Output) JobNews {
 		return n
 	}
 	n.Note = NoteOf(s)
-	n.Job = exitOf(n.Shell, scope.Sandbox.ExitSignal, s, out.Stderr.Text)
 	if code := n.Job.ExitCode; code != nil {
 		n.Hint = scope.Sandbox.Hint(*code, out.Stderr.Text, s.Dir)
 	}
@@ -175,19 +190,53 @@ func (e *Engine) Cancel(ctx context.Context, id string) (job.Snapshot, error) {
 	return e.opts.Jobs.Cancel(ctx, job.Scope{Project: scope.Project}, id, "it was cancelled by "+caller.From(ctx).String())
 }
 
-// parseCursors reads "id:place,id:place".
-func parseCursors(text string) (map[string]job.Cursor, error) {
-	all := make(map[string]job.Cursor)
+// cursor is how much its caller knows of a job.
+type cursor struct {
+	at    job.Cursor
+	ended bool // its end was told
+}
+
+// ended is what a cursor has behind it once the end of the job was told.
+const ended = ":end"
+
+// of returns the cursor as clients get it.
+func (c cursor) of(id string) string {
+	text := id + ":" + c.at.String()
+	if c.ended {
+		text += ended
+	}
+	return text
+}
+
+// parseCursors reads "id:place,id:place". With one job its id may be left out.
+func parseCursors(text string, ids []string) (map[string]cursor, error) {
+	all := make(map[string]cursor)
 	if text == "" {
 		return all, nil
 	}
 	for part := range strings.SplitSeq(text, ",") {
+		var c cursor
+		part, c.ended = strings.CutSuffix(part, ended)
 		id, at, ok := strings.Cut(part, ":")
-		c, err := job.ParseCursor(at)
-		if !ok || err != nil {
-			return nil, fault.New(fault.ValidationError, "cursor is none of ours; use the one that an earlier answer gave, or leave it out").With("field", "cursor")
+		if !ok && len(ids) == 1 {
+			id, at, ok = ids[0], part, true
 		}
-		all[id] = c
+		place, err := job.ParseCursor(at)
+		if !ok || at == "" || err != nil {
+			return nil, fault.New(fault.ValidationError, "cursor is none of ours; use the one that an earlier answer gave, 0.0 for the beginning of one task, or leave it out").With("field", "cursor")
+		}
+		c.at = place
+		all[strings.ToLower(id)] = c
 	}
 	return all, nil
+}
+
+// distinct returns the ids, each once, as the registry writes them.
+func distinct(ids []string) (out []string) {
+	for _, id := range ids {
+		if id = strings.ToLower(id); !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }

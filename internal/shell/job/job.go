@@ -101,9 +101,11 @@ type Spec struct {
 	// Limits are those of the project, where it has tighter ones: they count
 	// the project's own jobs. Nil: none.
 	Limits *Limits
-	// Finish is called once when the process has ended, before anybody is told.
-	// What it returns is the job's Note. Nil: no note.
-	Finish func(Snapshot) json.RawMessage
+	// Finish is called once when the process has ended, before anybody is told,
+	// with what it printed as errors. It may say what the end means: what it
+	// makes of ExitCode, Signal, SignalNo and Note is what everybody sees. Nil:
+	// they stay.
+	Finish func(s *Snapshot, stderr string)
 }
 
 // Snapshot is a job as it was at one moment.
@@ -127,7 +129,7 @@ type Snapshot struct {
 	Incomplete bool            // some output is missing: another process still held the pipe
 	Strays     int             // processes that outlived the command, and were ended
 	Output     Cursor          // how much output there is
-	Note       json.RawMessage `json:",omitempty"` // what Spec.Finish returned
+	Note       json.RawMessage `json:",omitempty"` // what Spec.Finish added
 	Found      bool            // it was started by an earlier run of the server
 }
 
@@ -331,7 +333,8 @@ func (r *Registry) finish(j *job, judge func(*Snapshot)) {
 	r.mu.Unlock()
 	s.Ended = time.Now()
 	if j.spec.Finish != nil {
-		s.Note = j.spec.Finish(s)
+		errors, _ := j.stderr.whole(eventOutput)
+		j.spec.Finish(&s, errors.Text)
 	}
 	r.mu.Lock()
 	s.Background = j.snap.Background // it may have been handed over meanwhile
@@ -536,13 +539,15 @@ func (r *Registry) announce(j *job, s Snapshot) {
 	if r.opts.Bus == nil {
 		return
 	}
+	stdout, _ := j.stdout.whole(eventOutput)
+	stderr, _ := j.stderr.whole(eventOutput)
 	r.opts.Bus.Publish(event.Event{
 		Kind: event.JobCompleted, Time: s.Ended, Session: s.Session, Project: s.Project,
 		Data: event.Job{
 			ID: s.ID, Command: s.Command, Background: s.Background,
 			Result: event.JobResult{
 				Status: string(s.State), ExitCode: s.ExitCode, Signal: s.Signal, Error: s.Error, Duration: s.Duration(),
-				Stdout: j.stdout.whole(eventOutput).Text, Stderr: j.stderr.whole(eventOutput).Text,
+				Stdout: stdout.Text, Stderr: stderr.Text,
 			},
 		},
 	})

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/async-crud-mcp/async-crud-mcp/internal/event"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/proc"
 )
@@ -92,14 +93,22 @@ func TestPartialOutputStaysWhenAJobIsEnded(t *testing.T) {
 	}
 }
 
-func TestFinishAddsANote(t *testing.T) {
-	r := registry(t, Options{})
-	s := script("exit 4")
-	s.Finish = func(s Snapshot) json.RawMessage {
-		return json.RawMessage(strconv.Itoa(*s.ExitCode))
+func TestFinishSaysWhatTheEndMeansToEverybody(t *testing.T) {
+	bus := &event.Bus{}
+	told := bus.Subscribe(1)
+	defer told.Close()
+	r := registry(t, Options{Bus: bus})
+	s := script("echo why >&2; exit 4")
+	s.Finish = func(s *Snapshot, stderr string) {
+		s.Note = json.RawMessage(strconv.Itoa(*s.ExitCode))
+		code := len(stderr)
+		s.ExitCode, s.Signal = &code, "SIGTEST"
 	}
-	if got := finished(t, r, start(t, r, s).ID); string(got.Note) != "4" {
-		t.Errorf("note = %s", got.Note)
+	if got := finished(t, r, start(t, r, s).ID); string(got.Note) != "4" || *got.ExitCode != len("why\n") || got.Signal != "SIGTEST" {
+		t.Errorf("ended as %+v", got)
+	}
+	if e := (<-told.C).Data.(event.Job).Result; *e.ExitCode != len("why\n") || e.Signal != "SIGTEST" {
+		t.Errorf("announced as %+v", e)
 	}
 }
 

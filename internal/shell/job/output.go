@@ -77,8 +77,9 @@ func (r *Registry) Result(ctx context.Context, in Scope, id string, limit int) (
 	if err != nil {
 		return Output{}, err
 	}
-	o := Output{Stdout: j.stdout.whole(limit), Stderr: j.stderr.whole(limit)}
-	o.Next = Cursor{o.Stdout.Total, o.Stderr.Total}
+	var o Output
+	o.Stdout, o.Next.Stdout = j.stdout.whole(limit)
+	o.Stderr, o.Next.Stderr = j.stderr.whole(limit)
 	return o, nil
 }
 
@@ -268,27 +269,41 @@ func (s *stream) page(from int64, limit int) (t Text, next int64) {
 	return t, next
 }
 
-// whole returns the stream, or its beginning and end when it is longer.
-func (s *stream) whole(limit int) (t Text) {
+// whole returns the stream, or its beginning and end when it is longer, and where
+// that ends: before a character of which the rest is still to come.
+func (s *stream) whole(limit int) (t Text, next int64) {
 	limit = max(limit, 2*utf8.UTFMax)
 	v := s.view()
 	t.Total, t.Lost = v.total, v.lost()
 	if v.total <= int64(limit) && t.Lost == 0 {
 		b, _ := v.slice(0, limit)
+		b = v.settled(b)
 		t.Text, t.Repaired = repair(b)
-		return t
+		return t, int64(len(b))
 	}
 	first, _ := v.slice(0, limit/2)
 	first = wholeRunes(first)
 	last, _ := v.slice(max(v.total-int64(limit/2), int64(len(first))), limit/2)
+	cut := len(last)
+	last = v.settled(last)
+	next = v.total - int64(cut-len(last))
 	last = afterRune(last)
-	t.Omitted = v.total - int64(len(first)) - int64(len(last))
+	t.Omitted = next - int64(len(first)) - int64(len(last))
 	t.Truncated = true
 	a, bad1 := repair(first)
 	z, bad2 := repair(last)
 	t.Text = fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", a, t.Omitted, z)
 	t.Repaired = bad1 || bad2
-	return t
+	return t, next
+}
+
+// settled cuts off a character at the end of a stream that is still written, if
+// the rest of it may come.
+func (v view) settled(b []byte) []byte {
+	if v.closed {
+		return b
+	}
+	return wholeRunes(b)
 }
 
 // lastLine returns the last line that says something, for people who wait.

@@ -97,8 +97,28 @@ func TestInvalidTextIsRepairedAndSaidSo(t *testing.T) {
 	s := file(t, 0)
 	s.Write([]byte("good \xff\xfe bad"))
 	s.close()
-	if got := s.whole(100); got.Text != "good \ufffd bad" || !got.Repaired || got.Truncated || got.Total != 11 {
+	if got, _ := s.whole(100); got.Text != "good \ufffd bad" || !got.Repaired || got.Truncated || got.Total != 11 {
 		t.Errorf("whole = %+v", got)
+	}
+}
+
+func TestHalfACharacterOfAStreamThatGoesOnIsLeftForLater(t *testing.T) {
+	for _, limit := range []int{100, 16} { // all of it, and its two ends
+		s := file(t, 0)
+		s.Write([]byte(strings.Repeat("x", 50) + "€"[:2]))
+		got, next := s.whole(limit)
+		if got.Repaired || next != 50 || !strings.HasSuffix(got.Text, "x") {
+			t.Errorf("limit %d: %+v, next %d", limit, got, next)
+		}
+		s.Write([]byte("€"[2:]))
+		if page, _ := s.page(next, 100); page.Text != "€" || page.Repaired {
+			t.Errorf("limit %d: goes on with %+v", limit, page)
+		}
+		s.Write([]byte("€"[:1]))
+		s.close()
+		if got, next := s.whole(limit); !got.Repaired || next != 54 {
+			t.Errorf("limit %d: at the end %+v, next %d", limit, got, next)
+		}
 	}
 }
 
@@ -108,7 +128,7 @@ func TestLongOutputIsCutInTheMiddle(t *testing.T) {
 		fmt.Fprintf(s, "line %d €\n", i)
 	}
 	s.close()
-	got := s.whole(1000)
+	got, _ := s.whole(1000)
 	if !strings.HasPrefix(got.Text, "line 0 €\n") || !strings.HasSuffix(got.Text, "line 49999 €\n") || !got.Truncated || got.Repaired || got.Lost != 0 {
 		t.Errorf("whole = %+v", got)
 	}
@@ -116,12 +136,12 @@ func TestLongOutputIsCutInTheMiddle(t *testing.T) {
 	if int64(len(got.Text)-len(marker))+got.Omitted != got.Total || !strings.Contains(got.Text, marker) {
 		t.Errorf("%d bytes of text and %d omitted are not %d", len(got.Text), got.Omitted, got.Total)
 	}
-	if all := s.whole(1 << 20); int64(len(all.Text)) != all.Total || all.Truncated {
+	if all, _ := s.whole(1 << 20); int64(len(all.Text)) != all.Total || all.Truncated {
 		t.Errorf("%d of %d bytes, truncated %t", len(all.Text), all.Total, all.Truncated)
 	}
 	// Without its file, the middle is lost, and that is said.
 	s.remove()
-	if lost := s.whole(1 << 20); !lost.Truncated || lost.Lost == 0 || !utf8.ValidString(lost.Text) || lost.Repaired {
+	if lost, _ := s.whole(1 << 20); !lost.Truncated || lost.Lost == 0 || !utf8.ValidString(lost.Text) || lost.Repaired {
 		t.Errorf("without its file: %d bytes, truncated %t, lost %d", len(lost.Text), lost.Truncated, lost.Lost)
 	}
 	page, next := s.page(headBytes, 100)
@@ -146,7 +166,7 @@ func TestAFailingFileIsNotTheEnd(t *testing.T) {
 		for range 5 {
 			s.Write(bytes.Repeat([]byte("y"), tailBytes))
 		}
-		if got := s.whole(100); got.Lost != 4*tailBytes || !strings.HasSuffix(got.Text, "yy") {
+		if got, _ := s.whole(100); got.Lost != 4*tailBytes || !strings.HasSuffix(got.Text, "yy") {
 			t.Errorf("%s: lost %d, text %q", name, got.Lost, got.Text)
 		}
 		s.remove()

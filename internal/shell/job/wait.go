@@ -14,6 +14,8 @@ type Watch struct {
 	// After makes output past this place a reason to return. Nil: only the end
 	// of the job is one.
 	After *Cursor
+	// Ended says that the caller knows of the end: only output is a reason.
+	Ended bool
 }
 
 // WaitOptions say how long to wait, and whom to tell meanwhile.
@@ -26,8 +28,8 @@ type WaitOptions struct {
 }
 
 // Wait returns the jobs as they are once one of them has ended (or has printed
-// more, where the watch says so), or when the timeout is over; the jobs tell
-// which. Without any job it waits for the timeout. An error says that a job is
+// more, where the watch says so), when nothing can happen any more since all have
+// ended, or when the timeout is over; the jobs tell which. Without any job it waits for the timeout. An error says that a job is
 // not known (JOB_NOT_FOUND), or is the cause that ended ctx.
 func (r *Registry) Wait(ctx context.Context, in Scope, watches []Watch, o WaitOptions) ([]Snapshot, error) {
 	wake := make(chan struct{}, 1)
@@ -63,12 +65,15 @@ func (r *Registry) Wait(ctx context.Context, in Scope, watches []Watch, o WaitOp
 	}
 	for {
 		all := make([]Snapshot, len(jobs))
-		happened := false
+		happened, running := false, 0
 		for i, j := range jobs {
 			all[i] = r.snapshot(j)
-			happened = happened || all[i].Done() || watches[i].passed(all[i].Output)
+			happened = happened || all[i].Done() && !watches[i].Ended || watches[i].passed(all[i].Output)
+			if !all[i].Done() {
+				running++
+			}
 		}
-		if happened {
+		if happened || len(jobs) > 0 && running == 0 {
 			return all, nil
 		}
 		select {
