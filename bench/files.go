@@ -143,7 +143,7 @@ func measureFiles(ctx context.Context, p *programs, peers *peerPrograms, e effor
 	if out.during, err = s.readsDuringList(ctx, e); err != nil {
 		return nil, err
 	}
-	out.hold, out.hostile = hold(), hostile()
+	out.hold, out.hostile = hold(), hostile() //nolint:contextcheck // a benchmark has its own
 	out.updates, err = s.lostUpdates(ctx, e)
 	return out, err
 }

@@ -21,7 +21,10 @@ func TestResultsWriteThemselvesAsTheirTagsSay(t *testing.T) {
 		{Name: "d", Type: "directory", Modified: "then"},
 	}
 	for _, v := range []tool.Appender{
-		ReadOut{}, full, ListOut{Entries: []EntryOut{}}, hash,
+		ReadOut{},
+		full,
+		ListOut{Entries: []EntryOut{}},
+		hash,
 		ListOut{Status: "ok", Path: "/p", Entries: []EntryOut{}, TotalEntries: 4, Pattern: "*", Recursive: true, Truncated: true, Unreadable: 5, Timestamp: "now"},
 	} {
 		var want bytes.Buffer

@@ -4,13 +4,14 @@ import "github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 
 // Library returns every resource and prompt in listing order.
 func Library(e Engines) ([]*tool.Resource, []*tool.Prompt) {
-	return []*tool.Resource{
-			FileResource(e.Files),
-			JobResource(e.Shell),
-			AliasCatalogResource(e.Shell),
-			AliasResource(e.Shell),
-		}, []*tool.Prompt{
-			AliasSuggest(),
-			AliasConfirm(e.Shell),
-		}
+	resources := []*tool.Resource{
+		FileResource(e.Files),
+		JobResource(e.Shell),
+		AliasCatalogResource(e.Shell),
+		AliasResource(e.Shell),
+	}
+	return resources, []*tool.Prompt{
+		AliasSuggest(),
+		AliasConfirm(e.Shell),
+	}
 }

@@ -119,7 +119,7 @@ func (v *value) decode(raw json.RawMessage, dst reflect.Value, at string) error 
 	if v.object != nil {
 		return v.object.decode(raw, dst, at)
 	}
-	if u, ok := dst.Addr().Interface().(json.Unmarshaler); ok && v.types != nil {
+	if u, ok := reflect.TypeAssert[json.Unmarshaler](dst.Addr()); ok && v.types != nil {
 		if err := u.UnmarshalJSON(raw); err != nil {
 			return problem(at, "must be %s, not %s", v.kind(), kindOf(raw))
 		}

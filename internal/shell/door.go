@@ -32,16 +32,16 @@ func (r Request) timeout(scope *Scope) (limit time.Duration, clamped bool) {
 		limit = min(max(*r.Timeout, shortest), scope.MaxTimeout)
 		return limit, limit != *r.Timeout
 	}
-	switch r.Door {
-	case Shell:
+	switch {
+	case r.Door == Shell:
 		return min(scope.ShellTimeout, scope.MaxTimeout), false
-	case Command:
+	case r.Door == Command:
 		return min(commandTimeout, scope.MaxTimeout), false
-	}
-	if r.Background {
+	case r.Background:
 		return 0, false
+	default:
+		return scope.Timeout, false
 	}
-	return scope.Timeout, false
 }
 
 // wait settles after which time a foreground command is handed over; 0: never.

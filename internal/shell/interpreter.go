@@ -33,8 +33,9 @@ func (i interpreter) argv(text string) []string {
 		return []string{i.path, "--no-config-file", "--no-std-lib", "--error-style", "plain", "-c", text}
 	case policy.PowerShell:
 		return []string{i.path, "-NoProfile", "-NonInteractive", "-Command", text}
+	default:
+		return []string{i.path, "-c", text}
 	}
-	return []string{i.path, "-c", text}
 }
 
 // finder looks for shells and remembers what it found, as long as the file stays
