@@ -23,6 +23,7 @@ type DeleteOut struct {
 	Path           string `json:"path"`
 	DeletedHash    string `json:"deleted_hash,omitempty"`
 	DeletedEntries int    `json:"deleted_entries,omitempty" jsonschema:"of a directory"`
+	Link           bool   `json:"link,omitempty" jsonschema:"it was a link; what it led to stays"`
 	*LateOut
 	Timestamp string `json:"timestamp"`
 }
@@ -34,7 +35,7 @@ func (o DeleteOut) ResultStatus() string { return o.Status }
 func Delete(engine *files.Engine) *tool.Tool {
 	return tool.New(tool.Spec{
 		Name: "async_delete", Title: "Delete a file", Toolset: Files,
-		Doc:    "Delete a file, or with recursive a directory. With expected_hash only that version is deleted; a changed file answers contention with a diff.",
+		Doc:    "Delete a file, a link (not what it leads to), or with recursive a directory. With expected_hash only that version is deleted; a changed file answers contention with a diff.",
 		Effect: tool.Destructive | tool.Idempotent,
 		Codes:  fileCodes(fault.FileNotFound, fault.LockTimeout, fault.DeleteError, fault.IsADirectory, fault.NotARegularFile, fault.FileTooLarge),
 		Examples: []tool.Example{
@@ -51,7 +52,7 @@ func Delete(engine *files.Engine) *tool.Tool {
 		if c := o.Contention; c != nil {
 			return DeleteOut{Status: tool.Contention, Path: c.Path, LateOut: late(c), Timestamp: now()}, nil
 		}
-		out := DeleteOut{Status: tool.OK, Path: o.Done.Path, DeletedHash: o.Done.DeletedHash, Timestamp: now()}
+		out := DeleteOut{Status: tool.OK, Path: o.Done.Path, DeletedHash: o.Done.DeletedHash, Link: o.Done.Link, Timestamp: now()}
 		if o.Done.DeletedHash == "" {
 			out.DeletedEntries = o.Done.Entries
 		}

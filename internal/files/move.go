@@ -142,7 +142,7 @@ func (t *target) renameDir(ctx context.Context, to *target, r RenameRequest) (*R
 		return nil, fault.New(fault.IsADirectory, "%s is a directory", t.path).At(t.path.String()).
 			With("next", "Set recursive: true to move it with everything in it.")
 	case r.ExpectedHash != "":
-		return nil, fault.New(fault.ValidationError, "expected_hash is for files; a directory has none").With("field", "expected_hash")
+		return nil, noHash()
 	case fsys.Within(t.path.String(), to.path.String()):
 		return nil, fault.New(fault.ValidationError, "a directory cannot be moved into itself").At(to.path.String())
 	}

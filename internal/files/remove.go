@@ -12,13 +12,18 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/history"
 )
 
-// Delete removes a file, or with Recursive a directory. What is removed stays in
-// history.
+// Delete removes a file, a link, or with Recursive a directory. What is removed
+// stays in history.
 func (e *Engine) Delete(ctx context.Context, r DeleteRequest) (Outcome[Deleted], error) {
 	return again(func() (out Outcome[Deleted], err error) {
 		t, err := e.admitOne(ctx, access.Delete, r.Path)
 		if err != nil {
 			return out, err
+		}
+		if link, err := t.link(r.Path); err != nil {
+			return out, err
+		} else if link != nil {
+			return t.deleteLink(ctx, link, r)
 		}
 		info, err := t.path.Stat()
 		if err != nil {
@@ -77,7 +82,7 @@ func (t *target) deleteDir(ctx context.Context, r DeleteRequest) (*Deleted, erro
 			With("next", "Set recursive: true to delete it with everything in it.")
 	}
 	if r.ExpectedHash != "" {
-		return nil, fault.New(fault.ValidationError, "expected_hash is for files; a directory has none").With("field", "expected_hash")
+		return nil, noHash()
 	}
 	for range outsideTries {
 		done, err := t.deleteTree(ctx, r.Timeout)

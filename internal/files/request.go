@@ -142,7 +142,7 @@ type DiffSummary struct {
 	LinesAdded, LinesRemoved, LinesModified, RegionsChanged int
 }
 
-// DeleteRequest removes a file, or with Recursive a directory.
+// DeleteRequest removes a file, a link, or with Recursive a directory.
 type DeleteRequest struct {
 	Path         string
 	ExpectedHash string // "": whatever it is
@@ -156,6 +156,7 @@ type Deleted struct {
 	Path        string
 	DeletedHash string // of a file
 	Entries     int    // of a directory, itself included
+	Link        bool   // a link; what it led to stays
 }
 
 // RenameRequest moves a file, or with Recursive a directory.

@@ -243,9 +243,18 @@ func TestResolveLinkMeansTheLink(t *testing.T) {
 	if _, _, err := p.Read(mega); !errors.Is(err, fsys.ErrMoved) {
 		t.Errorf("Read = %v, want ErrMoved", err)
 	}
-	must(t, p.Remove(nil, fsys.Sync{}))
+	must(t, p.RemoveLink(fsys.Sync{}))
 	if list(t, outside) != "back secret" || fsys.Exists(filepath.Join(root, "l-out")) {
 		t.Errorf("removing a link left %q outside", list(t, outside))
+	}
+	before := list(t, filepath.Join(root, "sub"))
+	for _, name := range []string{"sub/deep/file", "sub/deep", "sub"} {
+		if err := resolve(t, b, name).RemoveLink(fsys.Sync{}); !errors.Is(err, fsys.ErrMoved) {
+			t.Errorf("RemoveLink of %s, which is none: %v, want ErrMoved", name, err)
+		}
+	}
+	if after := list(t, filepath.Join(root, "sub")); after != before {
+		t.Errorf("was %q, is %q", before, after)
 	}
 }
 

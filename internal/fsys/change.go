@@ -89,6 +89,17 @@ func (p Path) Remove(expected *Content, s Sync) error {
 	}))
 }
 
+// RemoveLink removes the link p. Anything else that stands there is ErrMoved.
+func (p Path) RemoveLink(s Sync) error {
+	return p.failed("remove", p.placed(false, s, func(at *place) error {
+		err := commit.RemoveLink(at.dir, at.name, s)
+		if errors.Is(err, ErrChanged) {
+			err = ErrMoved
+		}
+		return err
+	}))
+}
+
 // RemoveParents removes the directories that Create made above p, n of them, as
 // long as there is nothing in them.
 func (p Path) RemoveParents(n int) error {

@@ -249,6 +249,22 @@ func Remove(dir *opendir.Dir, name string, expected *Content, s Sync) error {
 		})
 }
 
+// RemoveLink removes the link name. Anything else that stands there, since long or
+// since a moment, is ErrChanged.
+func RemoveLink(dir *opendir.Dir, name string, s Sync) error {
+	check := func(name string) error {
+		info, err := dir.Stat(name)
+		if err == nil && info.Kind != opendir.Link {
+			err = ErrChanged
+		}
+		return err
+	}
+	if err := check(name); err != nil {
+		return err
+	}
+	return aside(dir, name, tempName(name, noTag, noTag), s, check, dir.Remove)
+}
+
 // Mkdir makes the directory name and tells whether it was us: a directory or
 // anything else that stands there already is no error.
 func Mkdir(in *opendir.Dir, name string, s Sync) (bool, error) {
