@@ -160,7 +160,7 @@ func build(ctx context.Context, dir string, flags []string) (*programs, error) {
 }
 
 func (p *programs) oursStdio(exe string) []string {
-	return []string{exe, "stdio", "--root", p.root}
+	return []string{exe, "stdio", "--standalone", "--root", p.root}
 }
 
 func (p *programs) oursHTTP(exe string) []string {

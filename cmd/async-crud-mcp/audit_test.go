@@ -18,7 +18,7 @@ func TestOneRecordForManyServersSurvivesAKill(t *testing.T) {
 	const servers, calls = 3, 60
 	var all sync.WaitGroup
 	for s := range servers + 1 {
-		p := begin(t, home, "stdio", "--root", t.TempDir(), "--exclude-tools", "async_delete", "--set", "audit.max_size_mb=1", "--set", "crud.durability=rename")
+		p := begin(t, home, "stdio", "--standalone", "--root", t.TempDir(), "--exclude-tools", "async_delete", "--set", "audit.max_size_mb=1", "--set", "crud.durability=rename")
 		p.initialize()
 		all.Go(func() {
 			agent := fmt.Sprintf("agent%d", s)

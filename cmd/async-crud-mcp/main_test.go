@@ -19,7 +19,13 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("ASYNC_CRUD_MCP_HOME", filepath.Join(env.WorkDir, "home"))
+			home := filepath.Join(env.WorkDir, "home")
+			env.Setenv("ASYNC_CRUD_MCP_HOME", home)
+			env.Defer(func() {
+				if err := endDaemon(home); err != nil {
+					t.Errorf("the daemon in %s does not end: %v", home, err)
+				}
+			})
 			env.Setenv("NO_COLOR", "1")
 			return os.Mkdir(filepath.Join(env.WorkDir, "project"), 0o755)
 		},

@@ -76,13 +76,20 @@ func (l *lines) wait(t *testing.T, pattern string) []string {
 // begin starts the program. Its own files are in a directory of their own.
 func begin(t *testing.T, home string, args ...string) *process {
 	t.Helper()
+	return beginWith(t, home, nil, args...)
+}
+
+// beginWith is begin with more in the environment.
+func beginWith(t *testing.T, home string, env []string, args ...string) *process {
+	t.Helper()
 	if home == "" {
 		home = t.TempDir()
 	}
+	noDaemonAfter(t, home)
 	p := &process{t: t, home: home, stderr: &lines{said: make(chan string, 1000)}}
 	p.cmd = exec.Command("async-crud-mcp", args...)
 	p.cmd.Dir = t.TempDir()
-	p.cmd.Env = append(os.Environ(), "ASYNC_CRUD_MCP_HOME="+home, "NO_COLOR=1")
+	p.cmd.Env = append(append(os.Environ(), "ASYNC_CRUD_MCP_HOME="+home, "NO_COLOR=1"), env...)
 	p.cmd.Stderr = p.stderr
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -186,7 +193,7 @@ func TestStdioEndsWithItsClient(t *testing.T) {
 }
 
 func TestStdioKeepsItsLogInAFile(t *testing.T) {
-	p := begin(t, "", "stdio")
+	p := begin(t, "", "stdio", "--standalone")
 	p.initialize()
 	_ = p.in.Close()
 	p.ends()

@@ -201,7 +201,7 @@ func TestRecordOfCommandsIsRedacted(t *testing.T) {
 
 func TestJobsSurviveTheServerWithPersistence(t *testing.T) {
 	root, home := projectWith(t, nil), t.TempDir()
-	args := []string{"stdio", "--root", root, "--set", "shell.enabled=true", "--set", "persistence.enabled=true", "--set", "sandbox.mode=off"}
+	args := []string{"stdio", "--standalone", "--root", root, "--set", "shell.enabled=true", "--set", "persistence.enabled=true", "--set", "sandbox.mode=off"}
 	p := begin(t, home, args...)
 	p.initialize()
 	first := p.call(2, "async_exec", map[string]any{"command": "echo kept", "background": true})["task_id"]

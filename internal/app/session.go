@@ -16,6 +16,7 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/project"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/shell/sandbox"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
@@ -311,6 +312,13 @@ func (a *App) Repeatable() []string {
 		}
 	}
 	return names
+}
+
+// InCommand reports whether a process was started by a command of ours, however
+// indirectly, as far as the system can tell.
+func InCommand(pid int) bool {
+	in, err := sandbox.InJob(pid)
+	return err == nil && in
 }
 
 // Busy reports whether a client is there or a command runs.

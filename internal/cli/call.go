@@ -19,6 +19,7 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/app"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/caller"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/config"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/daemon/control"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/mcpserver"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/schema"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
@@ -56,16 +57,27 @@ func callCommand(t *terminal, f *flags) *cobra.Command {
 				}
 			case !standalone:
 				if server, url, err = runningServer(cmd.Context(), a); server == nil {
-					sayNoServer(t, err)
+					asked, pid, failed := askDaemon(cmd, f)
+					switch {
+					case failed == nil:
+						server = asked
+						t.say("%s", paint(t.err, faint, fmt.Sprintf("the daemon (pid %d) answers", pid)))
+					case errors.Is(failed, control.ErrAbsent):
+						sayNoServer(t, err)
+					default:
+						return asFailure(failed)
+					}
 				}
 			}
 			var res tool.Result
 			if server != nil {
 				defer server.Close()
-				if err := f.mayAsk(cmd, a, url, args[0]); err != nil {
-					return err
+				if url != "" {
+					if err := f.mayAsk(cmd, a, url, args[0]); err != nil {
+						return err
+					}
+					t.say("%s", paint(t.err, faint, "the server at "+url+" answers"))
 				}
-				t.say("%s", paint(t.err, faint, "the server at "+url+" answers"))
 				res, err = server.Call(cmd.Context(), args[0], arguments)
 			} else {
 				res, err = callHere(cmd.Context(), a, args[0], arguments)
@@ -180,6 +192,21 @@ func runningServer(ctx context.Context, a *app.App) (server *mcpserver.Client, u
 		}
 	}
 	return nil, "", err
+}
+
+// askDaemon joins the daemon for one call, with the flags and the environment of
+// this process. It starts none.
+func askDaemon(cmd *cobra.Command, f *flags) (server *mcpserver.Client, pid int, err error) {
+	client, err := daemonClient()
+	if err != nil {
+		return nil, 0, err
+	}
+	conn, err := client.Session(cmd.Context(), f.start(cmd))
+	if err != nil {
+		return nil, 0, err
+	}
+	server, err = mcpserver.Attach(cmd.Context(), conn, conn.Reader, mcpserver.DialOptions{Name: app.Name, Version: version})
+	return server, conn.Answer.PID, err
 }
 
 // addresses lists where our server may listen, as a client on this machine

@@ -63,7 +63,7 @@ func (f *flags) settings(cmd *cobra.Command) config.Options {
 // load builds the server the flags describe.
 func (f *flags) load(cmd *cobra.Command, t *terminal, mode string) (*app.App, error) {
 	o := app.Options{
-		Version: version, Mode: mode, Root: f.root, TrustProject: f.trustProject,
+		Version: version, Mode: mode, Shared: mode == app.SharedMode || mode == "serve", Root: f.root, TrustProject: f.trustProject,
 		Settings: f.settings(cmd), Quiet: mode == "call",
 	}
 	if mode != "call" && isTerminal(t.err) {

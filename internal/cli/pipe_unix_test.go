@@ -15,7 +15,7 @@ import (
 // the end that reads its answers.
 func TestStdioOutlivesItsOutput(t *testing.T) {
 	if dir := os.Getenv("CLI_TEST_STDIO"); dir != "" {
-		os.Args = []string{"async-crud-mcp", "stdio", "--root", dir}
+		os.Args = []string{"async-crud-mcp", "stdio", "--standalone", "--root", dir}
 		os.Exit(Main())
 	}
 	out, theirs, err := os.Pipe()

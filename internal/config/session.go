@@ -7,8 +7,8 @@ import (
 )
 
 // perSession are the settings of the process that every session may have its
-// own of: they say what is on offer to it.
-var perSession = []string{"daemon.toolsets", "daemon.exclude_tools", "daemon.read_only"}
+// own of: they say what is on offer to it, and where.
+var perSession = []string{"daemon.toolsets", "daemon.exclude_tools", "daemon.read_only", "daemon.host", "daemon.port"}
 
 // Asks reports whether the environment or the command line of the store says
 // anything.

@@ -14,7 +14,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,8 +28,8 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 )
 
-// Client calls the tools of a running server of ours over HTTP, without a
-// session. Results and schemas come back byte for byte, which the SDK's client
+// Client calls the tools of a running server of ours, over HTTP without a session
+// or over a connection that has one. Results and schemas come back byte for byte, which the SDK's client
 // does not do: it reads numbers as float64 and forgets the order of keys.
 //
 // A Client is safe for concurrent use.
@@ -37,6 +39,10 @@ type Client struct {
 	http   *http.Client
 	meta   map[string]any
 	nextID atomic.Int64
+
+	turn  sync.Mutex    // held by a call over a connection
+	conn  net.Conn      // nil: over HTTP
+	lines *bufio.Reader // of conn
 
 	// Server and Version are what the other end says it is.
 	Server, Version string
@@ -63,6 +69,27 @@ func Dial(ctx context.Context, url string, opts DialOptions) (*Client, error) {
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for url alone
 	}}
+	if err := c.discover(ctx); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("connect to %s: %w", url, err)
+	}
+	return c, nil
+}
+
+// Attach is Dial for a connection that speaks MCP, one message a line; lines is
+// what is read of it. Calls take turns. Close closes the connection.
+func Attach(ctx context.Context, conn net.Conn, lines *bufio.Reader, opts DialOptions) (*Client, error) {
+	c := &Client{opts: opts, conn: conn, lines: lines}
+	if err := c.discover(ctx); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("greet the server: %w", err)
+	}
+	return c, nil
+}
+
+// discover asks the server who it is.
+func (c *Client) discover(ctx context.Context) error {
+	opts := c.opts
 	c.meta = map[string]any{
 		mcp.MetaKeyProtocolVersion:    modernVersion,
 		mcp.MetaKeyClientInfo:         mcp.Implementation{Name: cmp.Or(opts.Name, "unknown"), Version: opts.Version},
@@ -76,8 +103,7 @@ func Dial(ctx context.Context, url string, opts DialOptions) (*Client, error) {
 	}
 	raw, err := c.call(ctx, "server/discover", "", nil)
 	if err != nil {
-		c.Close()
-		return nil, fmt.Errorf("connect to %s: %w", url, err)
+		return err
 	}
 	var found struct {
 		Meta map[string]struct{ Name, Version string } `json:"_meta"`
@@ -86,7 +112,7 @@ func Dial(ctx context.Context, url string, opts DialOptions) (*Client, error) {
 		info := found.Meta[mcp.MetaKeyServerInfo]
 		c.Server, c.Version = info.Name, info.Version
 	}
-	return c, nil
+	return nil
 }
 
 // dialOwn connects, and hangs up on a local process that is not our user's
@@ -112,7 +138,13 @@ func dialOwn(ctx context.Context, network, addr string) (net.Conn, error) {
 }
 
 // Close drops idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	if c.conn != nil {
+		_ = c.conn.Close() // every answer has come
+		return
+	}
+	c.http.CloseIdleConnections()
+}
 
 // ToolInfo is a tool as the server lists it.
 type ToolInfo struct {
@@ -190,6 +222,9 @@ func (c *Client) call(ctx context.Context, method, name string, params map[strin
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
+	if c.conn != nil {
+		return c.callLine(ctx, id, body)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -211,6 +246,39 @@ func (c *Client) call(ctx context.Context, method, name string, params map[strin
 	}
 	defer res.Body.Close()
 	return c.readAnswer(res)
+}
+
+// callLine makes one request on the connection.
+func (c *Client) callLine(ctx context.Context, id int64, body []byte) (json.RawMessage, error) {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := c.conn.Write(append(body, '\n')); err != nil {
+		return nil, fmt.Errorf("send request: %w", err)
+	}
+	for {
+		line, err := c.lines.ReadBytes('\n')
+		if err != nil {
+			return nil, fmt.Errorf("read answer: %w", err)
+		}
+		var r struct {
+			ID json.Number `json:"id"`
+			reply
+		}
+		if json.Unmarshal(line, &r) != nil {
+			continue // a question to the client, whose id may be anything
+		}
+		switch {
+		case r.Method == "notifications/progress" && c.opts.Progress != nil:
+			c.opts.Progress(r.Params.Progress, r.Params.Total, r.Params.Message)
+		case r.Method != "" || r.ID != json.Number(strconv.FormatInt(id, 10)):
+		case r.Error != nil:
+			return nil, r.Error
+		default:
+			return r.Result, nil
+		}
+	}
 }
 
 // reply is any message the server sends in reply to a request.

@@ -23,6 +23,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/async-crud-mcp/async-crud-mcp/internal/daemon/control"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 )
 
 const (
@@ -99,11 +102,19 @@ func buildPrograms(dir string) error {
 func program(name string) string { return filepath.Join(os.Getenv(binariesEnv), name) }
 
 // stdioCommand is how a host starts the server on its standard streams: in a
-// project and a home of its own.
+// project and a home of its own. The daemon that it joins ends with the test.
 func stdioCommand(t *testing.T) (argv []string, env map[string]string, root string) {
 	t.Helper()
-	root = t.TempDir()
-	return []string{program(plain), "stdio", "--root", root}, map[string]string{"ASYNC_CRUD_MCP_HOME": t.TempDir()}, root
+	root, home := t.TempDir(), t.TempDir()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		daemon := control.Client{Dirs: fsys.Dirs{Config: home, Data: home, Log: home}}
+		if err := daemon.Stop(ctx, false); err != nil && !errors.Is(err, control.ErrAbsent) {
+			t.Errorf("the daemon does not end: %v", err)
+		}
+	})
+	return []string{program(plain), "stdio", "--root", root}, map[string]string{"ASYNC_CRUD_MCP_HOME": home}, root
 }
 
 // server is a running `serve`.

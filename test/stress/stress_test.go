@@ -144,7 +144,7 @@ var transports = []string{"stdio", "http"}
 // the race detector looks on.
 func (p *project) start(t *testing.T, transport string, n int, races bool) *server {
 	t.Helper()
-	verb := []string{"stdio", "--root", p.root}
+	verb := []string{"stdio", "--standalone", "--root", p.root} // the process that is killed is the server
 	if transport == "http" {
 		verb = []string{"serve", "--root", p.root, "--port", "0"}
 	}
