@@ -11,7 +11,7 @@ const loaders = "LD_PRELOAD LD_AUDIT DYLD_INSERT_LIBRARIES GCONV_PATH"
 
 // startup are variables whose value a shell or interpreter runs when it starts.
 const startup = `BASH_ENV PROMPT_COMMAND PERL5OPT PERL5DB PYTHONSTARTUP RUBYSHELL GIT_EXEC_PATH GIT_CONFIG_PARAMETERS GIT_PROXY_COMMAND LESSOPEN LESSCLOSE
-	NODE_REPL_EXTERNAL_MODULE BASH_LOADABLES_PATH`
+	NODE_REPL_EXTERNAL_MODULE BASH_LOADABLES_PATH BASH_CMDS BASH_ALIASES`
 
 // pagers are variables that hold a command which reads standard input or is given
 // something else than a project file.
@@ -42,6 +42,10 @@ func (j *judge) variable(name, value string, at Span) *Decision {
 		}
 	case name == "NODE_OPTIONS":
 		if strings.Contains(value, "data:") || strings.Contains(value, "--eval") || strings.Contains(value, " -e ") {
+			return j.deny("environment", name, at)
+		}
+	case name == "TAR_OPTIONS":
+		if strings.Contains(value, "exec") || strings.Contains(value, "command") || strings.Contains(value, "-I") || strings.Contains(value, "compress-program") {
 			return j.deny("environment", name, at)
 		}
 	case name == "RUBYOPT":

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,6 +19,7 @@ type language struct {
 	sub   string // code follows this subcommand
 	stdin bool   // without a script file it reads code from standard input
 	perl  bool   // its options cluster as those of perl do
+	dash  bool   // its long options have one dash
 }
 
 var interpreters = sync.OnceValue(func() map[string]*language {
@@ -41,7 +43,7 @@ var interpreters = sync.OnceValue(func() map[string]*language {
 		"jshell":    {lang: snippet.JVM, stdin: true, spec: spec{first: true}},
 		"osascript": {lang: snippet.JVM, code: "e", stdin: true, spec: spec{values: "e l s", first: true}},
 		"elixir":    {lang: snippet.BEAM, code: "e eval rpc-eval", spec: spec{values: "e r S eval require", first: true}},
-		"erl":       {lang: snippet.BEAM, code: "eval", spec: spec{values: "eval", first: true}},
+		"erl":       {lang: snippet.BEAM, code: "eval", dash: true, spec: spec{values: "eval", first: true}},
 		"ghc":       {lang: snippet.BEAM, code: "e", spec: spec{values: "e", first: true}},
 		"runghc":    {lang: snippet.BEAM, stdin: true, spec: spec{first: true}},
 		"clojure":   {lang: snippet.Lisp, code: "e M", spec: spec{values: "e M", first: true}},
@@ -49,10 +51,10 @@ var interpreters = sync.OnceValue(func() map[string]*language {
 		"guile":     {lang: snippet.Lisp, code: "c", stdin: true, spec: spec{values: "c e l s", first: true}},
 		"racket":    {lang: snippet.Lisp, code: "e", spec: spec{values: "e f l", first: true}},
 		"sbcl":      {lang: snippet.Lisp, code: "eval", stdin: true, spec: spec{values: "eval load", first: true}},
-		"sqlite3":   {lang: snippet.SQL, code: "cmd c", sub: "*", stdin: true, spec: spec{values: "cmd separator newline nullvalue init mmap pagecache lookaside"}},
+		"sqlite3":   {lang: snippet.SQL, code: "cmd c", sub: "*", stdin: true, dash: true, spec: spec{values: "cmd separator newline nullvalue init mmap pagecache lookaside"}},
 		"psql":      {lang: snippet.SQL, code: "c command", stdin: true, spec: spec{values: "c d f F h L o p P R T U v command dbname file host output port username set variable", writes: "o output L log-file"}},
 		"mysql":     {lang: snippet.SQL, code: "e execute", stdin: true, spec: spec{values: "e h P u D S execute host port user database socket"}},
-		"duckdb":    {lang: snippet.SQL, code: "c s cmd", sub: "*", stdin: true, spec: spec{values: "c s cmd separator nullvalue init"}},
+		"duckdb":    {lang: snippet.SQL, code: "c s cmd", sub: "*", stdin: true, dash: true, spec: spec{values: "c s cmd separator nullvalue init"}},
 	}
 })
 
@@ -104,6 +106,9 @@ func (l *language) read(args []shellast.Word) given {
 	if l.lang == snippet.Node {
 		args = printing(args)
 	}
+	if l.dash {
+		args = lengthened(args, l.spec.values)
+	}
 	a := l.spec.read(args)
 	g := given{code: a.all(l.code), operands: a.operands}
 	if l.lang == snippet.Python {
@@ -118,6 +123,17 @@ func (l *language) read(args []shellast.Word) given {
 		g.code = append(g.code, rest.operands[:min(1, len(rest.operands))]...)
 	}
 	return g
+}
+
+// lengthened gives the second dash to options that have one alone: sqlite3 -cmd.
+func lengthened(args []shellast.Word, options string) []shellast.Word {
+	out := slices.Clone(args)
+	for i, a := range out {
+		if name, ok := strings.CutPrefix(a.Text, "-"); ok && len(name) > 1 && has(options, name) {
+			out[i].Text = "-" + a.Text
+		}
+	}
+	return out
 }
 
 // printing reads node's -pe, and -p before another option, as what they are: a
@@ -232,7 +248,7 @@ func (j *judge) interpreted(c *command, l *language) *Decision {
 // framework judges code given to the consoles of web frameworks: manage.py shell
 // -c, artisan tinker --execute, rails runner.
 func (j *judge) framework(c *command, lang snippet.Lang, args []shellast.Word) *Decision {
-	if len(args) < 3 && lang != snippet.PHP || len(args) < 2 {
+	if len(args) < 2 {
 		return nil
 	}
 	script, _ := args[0].Base()
@@ -241,7 +257,9 @@ func (j *judge) framework(c *command, lang snippet.Lang, args []shellast.Word) *
 	var code []shellast.Word
 	switch script + " " + args[1].Text {
 	case "manage.py shell", "manage.py shell_plus", "artisan tinker":
-		code = a.all("c command execute")
+		if code = a.all("c command execute"); len(code) == 0 {
+			return j.stdinCode(c, lang) // a console
+		}
 	case "rails runner", "rails r":
 		code = a.operands[:min(1, len(a.operands))]
 	}

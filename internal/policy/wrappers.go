@@ -39,26 +39,32 @@ func (w *wrapper) scripted(options string) *wrapper {
 	return w
 }
 
+func (w *wrapper) writing(options string) *wrapper {
+	w.writes = options
+	return w
+}
+
 func (w *wrapper) after(n int) *wrapper { w.skip = n; return w }
 func (w *wrapper) dashed() *wrapper     { w.dash = true; return w }
 func (w *wrapper) assigning() *wrapper  { w.env = true; return w }
 
 var wrappers = sync.OnceValue(func() map[string]*wrapper {
 	return map[string]*wrapper{
-		"builtin": run(""), "exec": run("a"), "nohup": run(""), "setsid": run(""), "time": run("f o format output"), "nice": run("n adjustment"),
+		"builtin": run(""), "exec": run("a"), "nohup": run(""), "setsid": run(""), "time": run("f o format output").writing("o output"), "nice": run("n adjustment"),
 		"ionice": run("c n p P u class classdata"), "chrt": skipping(1, "T P D"), "taskset": skipping(1, ""), "stdbuf": run("i o e input output error"),
 		"timeout": skipping(1, "k s kill-after signal"), "sudo": run("u g p C r t h D R T U user group prompt chdir host close-from role type").assigning(),
 		"doas": run("u C"), "pkexec": run("user"), "chroot": skipping(1, "userspec groups"), "unshare": run("S G R w setuid setgid root wd map-user map-group"),
 		"nsenter": run("t S G target setuid setgid"), "setpriv": run("reuid regid groups inh-caps ambient-caps bounding-set securebits pdeathsig selinux-label apparmor-profile"),
 		"setarch": skipping(1, ""), "linux32": run(""), "linux64": run(""), "i386": run(""), "x86_64": run(""), "arch": run(""),
-		"flock": skipping(1, "w E wait timeout conflict-exit-code").scripted("c command"), "strace": run("e o p P s S a E I O u X b"), "ltrace": run("e o p s a u n l x"),
+		"flock": skipping(1, "w E wait timeout conflict-exit-code").scripted("c command"), "strace": run("e o p P s S a E I O u X b").writing("o"), "ltrace": run("e o p s a u n l x").writing("o"),
 		"perf": with("stat record trace", "e o r p F c event output repeat pid"), "valgrind": run(""), "xvfb-run": run("e f n p s w error-file auth-file server-num server-args"),
 		"dbus-run-session": run(""), "dbus-launch": run(""), "fakeroot": run("l s b i u"), "faketime": skipping(1, "f"), "proot": run("r b q w v k rootfs bind cwd"),
 		"firejail": run(""), "bwrap": run("").dashed(), "caffeinate": run("t w"), "unbuffer": run(""), "catchsegv": run(""), "rlwrap": run("a b c f H l"), "gosu": skipping(1, ""),
 		"su-exec": skipping(1, ""), "tini": run("p g"), "dumb-init": run("r"), "prlimit": run("p pid"), "numactl": run("N m C p i l cpunodebind membind physcpubind"),
 		"cgexec": run("g"), "systemd-run": run("u p E H M G unit property setenv uid gid slice description working-directory"), "systemd-inhibit": run("what who why mode"),
 		"busybox": run(""), "toybox": run(""), "shx": run(""), "coreutils": run(""), "winpty": run(""), "wsl": run("d u e"), "stdenv": run(""), "gtimeout": skipping(1, "k s"),
-		"start-stop-daemon": run("x p n u g d exec pidfile").dashed(), "retry": run("t d times delay"), "ts-retry": run(""), "chronic": run(""), "ifne": run(""), "daemonize": run("c p l u o e a"),
+		"start-stop-daemon": run("x p n u g d exec pidfile").dashed(), "retry": run("t d times delay"), "ts-retry": run(""), "chronic": run(""), "ifne": run(""), "daemonize": run("c p l u o e a"), "eatmydata": run(""), "torsocks": run("a u p P"),
+		"torify": run(""), "proxychains": run("f"), "proxychains4": run("f"), "mispipe": {each: true}, "pee": {each: true},
 
 		"watch": {spec: spec{values: "n interval", first: true}, line: true}, "script": {spec: spec{values: "c command E I O B T m o"}, scripts: "c command", skip: 99}, "su": {spec: spec{values: "s g G c shell command"}, scripts: "c command", skip: 99},
 		"runuser": run("u g G s user group").scripted("c command"), "sg": {spec: spec{values: "c", first: true}, skip: 1, scripts: "c", line: true},
@@ -101,6 +107,9 @@ func (j *judge) wrapper(c *command, w *wrapper) *Decision {
 		args = rest
 	}
 	a := w.read(args)
+	if d := j.fileOptions(c, &w.spec, a, "redirect-write"); d != nil {
+		return d
+	}
 	for _, text := range a.all(w.scripts) {
 		if d := j.innerScript(c, text.Text, shellast.Options{}); d != nil {
 			return d

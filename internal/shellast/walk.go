@@ -173,8 +173,11 @@ func (w *walker) command(cmd syntax.Command, f frame) *Call {
 	case *syntax.CoprocClause:
 		w.inside(c.Name, f)
 		w.stmt(c.Stmt, f)
-	case *syntax.ArithmCmd, *syntax.LetClause, *syntax.TestClause:
+	case *syntax.ArithmCmd:
 		w.inside(c, f)
+	case *syntax.LetClause, *syntax.TestClause:
+		w.inside(c, f)
+		w.quoted(c, f)
 	case *syntax.TestDecl:
 		w.stmt(c.Body, f)
 	}
@@ -303,13 +306,53 @@ func (w *walker) reading(c *Call, f frame) *Call {
 	case name == "eval":
 		w.again(args, c, f.in(InEval))
 	case name == "trap":
+		if len(args) > 0 && args[0].Text == "--" {
+			args = args[1:]
+		}
 		if len(args) > 1 && !strings.HasPrefix(args[0].Text, "-") {
 			w.again(args[:1], c, f.in(InTrap))
 		}
-	case w.quiet:
-		w.builtin(name, args)
+	default:
+		if w.quiet {
+			w.builtin(name, args)
+		}
+		for _, a := range variables(name, args) {
+			w.subscript(a.Text, c, f)
+		}
 	}
 	return c
+}
+
+// variables returns the operands that a builtin takes for names of variables,
+// maybe with a subscript.
+func variables(name string, args []Word) []Word {
+	switch name {
+	case "let", "read", "mapfile", "readarray", "getopts", "unset":
+		return args
+	case "export", "declare", "typeset", "local", "readonly":
+		return slices.DeleteFunc(slices.Clone(args), func(a Word) bool {
+			name, _, ok := strings.Cut(a.Text, "=")
+			return ok && !strings.Contains(name, "[") // what is assigned is not expanded again
+		})
+	case "printf", "test", "[", "wait":
+		if i := slices.IndexFunc(args, func(a Word) bool { return a.Text == "-v" || name == "wait" && a.Text == "-p" }); i >= 0 && i+1 < len(args) {
+			return args[i+1 : i+2]
+		}
+	}
+	return nil
+}
+
+// subscript walks the substitutions in a name that has a subscript, which the
+// shell expands although the word was quoted.
+func (w *walker) subscript(text string, c *Call, f frame) {
+	_, index, ok := strings.Cut(text, "[")
+	if ok && substitutes(index) {
+		w.again([]Word{{Text: `: "` + index + `"`}}, c, f.in(InSubstitution))
+	}
+}
+
+func substitutes(text string) bool {
+	return strings.Contains(text, "$(") || strings.Contains(text, "`")
 }
 
 // inline walks the bodies of a function that is called.
@@ -407,12 +450,25 @@ func (w *walker) decl(d *syntax.DeclClause, redirs []Redir, at Span, f frame) *C
 		}
 		call.Words = append(call.Words, word)
 	}
-	if w.quiet && slices.ContainsFunc(call.Words, func(a Word) bool { return strings.HasPrefix(a.Text, "-") && strings.Contains(a.Text, "n") }) {
+	for _, a := range variables("declare", call.Words[1:]) {
+		w.subscript(a.Text, call, f)
+	}
+	if w.quiet && flagged(call.Words[1:], "lucCi") {
+		for _, a := range call.Assigns { // the value becomes another one
+			w.assign(a.Name, value{items: []string{hole}})
+		}
+	}
+	if w.quiet && flagged(call.Words[1:], "n") {
 		for name := range w.vars { // a reference may give any variable any value
 			w.assign(name, value{items: []string{hole}})
 		}
 	}
 	return w.add(call)
+}
+
+// flagged reports whether one of the options has one of the letters.
+func flagged(words []Word, letters string) bool {
+	return slices.ContainsFunc(words, func(a Word) bool { return strings.HasPrefix(a.Text, "-") && strings.ContainsAny(a.Text, letters) })
 }
 
 // assigns walks assignments. Those before a command last as long as it does.
@@ -577,12 +633,50 @@ func (w *walker) inside(n syntax.Node, f frame) {
 			w.stmts(n.Stmts, g)
 			return false
 		case *syntax.ParamExp:
+			w.prompt(n, f)
 			if w.quiet && n.Param != nil && n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
 				w.assign(n.Param.Value, value{items: []string{hole}})
 			}
 		}
 		return true
 	})
+}
+
+// quoted walks the substitutions in the subscripts of quoted words, which [[ and
+// let expand where they stand for variables.
+func (w *walker) quoted(n syntax.Node, f frame) {
+	at := &Call{Stdin: f.stdin, Span: w.span(n)}
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.UnaryTest:
+			if n.Op != syntax.TsVarSet {
+				return false
+			}
+		case *syntax.BinaryTest:
+			switch n.Op {
+			case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr, syntax.AndTest, syntax.OrTest:
+			default:
+				return false
+			}
+		case *syntax.SglQuoted:
+			w.subscript(n.Value, at, f)
+		}
+		return true
+	})
+}
+
+// prompt reports ${x@P}, which runs what the value substitutes.
+func (w *walker) prompt(n *syntax.ParamExp, f frame) {
+	if n.Exp == nil || n.Exp.Op != syntax.OtherParamOps || n.Exp.Word.Lit() != "P" {
+		return
+	}
+	values := w.vars[n.Param.Value]
+	if len(values) > 0 && !slices.ContainsFunc(values, func(v value) bool {
+		return slices.ContainsFunc(v.items, func(text string) bool { return substitutes(text) || strings.Contains(text, hole) })
+	}) {
+		return
+	}
+	w.add(&Call{Words: []Word{{Text: "eval"}, {Text: hole}}, Stdin: f.stdin, Context: f.context | InEval, Span: w.span(n)})
 }
 
 // add reports a call.

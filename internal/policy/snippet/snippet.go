@@ -286,6 +286,10 @@ var languages = sync.OnceValue(func() map[Lang]language {
 				on("vars", `\bvars\s*\(\s*(?:os|sys|posix|__\w+)`),
 				on("modules", `\bsys\s*\.\s*modules\b`),
 				on("locals", `\blocals\s*\(\s*\)\s*\[`),
+				// Tables, which know files of many kinds.
+				on("read_", `\b(?:pd|pandas|pl|polars)\s*\.\s*(?:read|scan)_`+any(`csv table fwf json ndjson excel parquet feather pickle html xml hdf orc stata sas spss ipc avro`)+`\s*\(`),
+				on("to_ write_", `\.\s*(?:to|write)_`+any(`csv excel parquet feather pickle hdf orc stata ndjson ipc avro`)+`\s*\(\s*[^)\s]`),
+				on("basicConfig", `\bbasicConfig\s*\([^)]*\bfilename\b`), on("FileHandler", `\b\w*FileHandler\s*\(`),
 			},
 		},
 		Node: {
