@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -41,7 +42,25 @@ type child struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
-	stderr bytes.Buffer
+	stderr said
+}
+
+// said is what a server says on its standard error, while it says more.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
@@ -148,7 +167,7 @@ func startHTTP(ctx context.Context, argv, env []string, path string, greeting bo
 		if m := listening.FindStringSubmatch(lines.Text()); m != nil {
 			address = m[1]
 		}
-		c.stderr.WriteString(lines.Text() + "\n")
+		fmt.Fprintln(&c.stderr, lines.Text())
 	}
 	go func() { _, _ = io.Copy(io.Discard, stderr) }() // ends with the child
 	u, err := url.Parse(address)
