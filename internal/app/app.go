@@ -107,7 +107,7 @@ type App struct {
 	claims      *claims
 	profiles    profiles
 	plain       atomic.Int64 // client processes and listeners with the settings of the process
-	trees       sync.Map // root → *watch.Tree, of the projects that are watched
+	trees       sync.Map     // root → *watch.Tree, of the projects that are watched
 }
 
 // Load reads the settings and builds the server. It starts nothing.
@@ -171,7 +171,7 @@ func Load(o Options) (*App, error) {
 		JournalDir: filepath.Join(dirs.Data, "journal"), TTLMultiplier: current.Persistence.TTLMultiplier,
 	})
 	a.audit, a.aliasAudit = newAudit(a, dirs, current)
-	a.Search = search.New(search.Options{Scope: a.searchScope, Logger: a.Logger})
+	a.Search = newSearch(a)
 	a.Jobs = newJobs(a, dirs, current)
 	a.Shell = shell.New(shell.Options{Jobs: a.Jobs, Scope: a.commandScope, Alias: a.aliasScope, Changes: a.changes, Mark: fsys.Process(), Logger: a.Logger})
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sessions: func() int { return a.Server.Sessions() }})
@@ -444,6 +444,7 @@ func (a *App) Run(ctx context.Context, surface func(context.Context) error) erro
 	start("alias audit", a.aliasAudit.Run)
 	start("revalidation", a.revalidate)
 	start("projects", a.care)
+	start("search", a.Search.Run)
 	start("jobs", a.Jobs.Run)
 	start("announcements", a.announce)
 	_, err := a.scope(ctx) // a project that is there from the start is opened now

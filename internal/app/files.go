@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/health"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/history"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/search"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/tool"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/watch"
 )
@@ -218,7 +218,7 @@ func (a *App) care(ctx context.Context) error {
 				if rest == 0 {
 					rest = -1 // the watcher takes 0 for its default
 				}
-				tree := watch.NewTree(s.Root, watch.TreeOptions{Debounce: rest, Skip: skipGit, Logger: a.Logger})
+				tree := watch.NewTree(s.Root, watch.TreeOptions{Debounce: rest, Skip: search.Unwatched, Logger: a.Logger})
 				a.trees.Store(s.Root, tree)
 				trees.Go(func() { a.watchTree(ctx, s.Root, tree) })
 			}
@@ -230,11 +230,10 @@ func (a *App) care(ctx context.Context) error {
 // right, since every change is judged by what is on disk.
 const maxTrees = 16
 
-// skipGit leaves out what git keeps for itself, which changes all the time.
-func skipGit(rel string, _ bool) bool { return path.Base(rel) == ".git" }
-
 func (a *App) watchTree(ctx context.Context, root string, tree *watch.Tree) {
 	err := tree.Run(ctx, func(changes []watch.Change) {
+		a.Search.Noticed(root, changes)
+		changes = slices.DeleteFunc(changes, func(c watch.Change) bool { return search.OfGit(c.Rel) })
 		a.changed.note(root, changes)
 		s := a.scopes.at(root, func(*scope) bool { return true })
 		if s == nil {

@@ -8,7 +8,19 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/files"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/search"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/watch"
 )
+
+// newSearch returns the engine that searches, which learns of changes by the
+// watchers of the projects.
+func newSearch(a *App) *search.Engine {
+	return search.New(search.Options{Scope: a.searchScope, Logger: a.Logger, Tree: func(root string) *watch.Tree {
+		if tree, ok := a.trees.Load(root); ok {
+			return tree.(*watch.Tree)
+		}
+		return nil
+	}})
+}
 
 // searchScope says what a search may reach, and which limits hold there.
 func (a *App) searchScope(ctx context.Context) (*search.Scope, error) {
@@ -24,7 +36,7 @@ func searchIn(s *files.Scope, c config.Search) *search.Scope {
 		Root: s.Root, Bases: s.Bases, Rules: s.Rules, Content: s.Content, Redacts: s.Redacts, Fold: foldsCase,
 		Limits: search.Limits{
 			Disabled: !c.Enabled, MaxResults: c.MaxResults, MaxFileSize: c.MaxFileSizeBytes, MaxBytes: c.MaxResultBytes,
-			Timeout: seconds(c.TimeoutDefault), RespectIgnore: c.RespectGitignore,
+			Timeout: seconds(c.TimeoutDefault), RespectIgnore: c.RespectGitignore, VerifyStat: c.Verify == "stat",
 		},
 	}
 }

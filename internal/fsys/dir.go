@@ -27,12 +27,26 @@ func (p Path) OpenDir() (*Dir, error) {
 	return &Dir{path: p, dir: d}, nil
 }
 
+// In returns the path of a name in the directory p.
+func (p Path) In(name string) Path {
+	return Path{base: p.base, abs: filepath.Join(p.abs, name)}
+}
+
 // Close closes the directory.
 func (d *Dir) Close() { d.dir.Close() }
 
 // Path returns the path of a name that Entries gave.
 func (d *Dir) Path(name string) Path {
-	return Path{base: d.path.base, abs: filepath.Join(d.path.abs, name)}
+	return d.path.In(name)
+}
+
+// Stat looks at a name in the directory. A link is told as such.
+func (d *Dir) Stat(name string) (Info, error) {
+	info, err := d.dir.Stat(name)
+	if err != nil {
+		return Info{}, d.Path(name).failed("stat", err)
+	}
+	return info, nil
 }
 
 // Entries returns what is in the directory, in no order, without temp files of

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/pattern"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/search/linematch"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/search/trigram"
 )
 
 const (
@@ -26,6 +28,7 @@ type worker struct {
 	*search
 	lines *linematch.Scanner
 	buf   *[]byte
+	keep  *job // the file that is read, if its text is worth keeping
 }
 
 func (s *search) worker() *worker {
@@ -44,7 +47,7 @@ func (w *worker) file(d *fsys.Dir, name, rel string) error {
 		w.out.uncounted.Store(true)
 		return nil
 	}
-	data, _, err := d.ReadFile(name, *w.buf, min(smallFile, w.scope.Limits.MaxFileSize))
+	data, stamp, err := d.ReadFile(name, *w.buf, min(smallFile, w.scope.Limits.MaxFileSize))
 	if errors.Is(err, fsys.ErrTooLarge) && w.scope.Limits.MaxFileSize > smallFile {
 		select { // the memory that large files take is bounded for all searches together
 		case w.large <- struct{}{}:
@@ -53,7 +56,7 @@ func (w *worker) file(d *fsys.Dir, name, rel string) error {
 			w.cut.Store(true)
 			return nil
 		}
-		data, _, err = d.ReadFile(name, nil, w.scope.Limits.MaxFileSize)
+		data, stamp, err = d.ReadFile(name, nil, w.scope.Limits.MaxFileSize)
 	} else if err == nil && cap(data) > cap(*w.buf) {
 		*w.buf = data[:0]
 	}
@@ -63,76 +66,127 @@ func (w *worker) file(d *fsys.Dir, name, rel string) error {
 		}
 		return err
 	}
+	if w.keep != nil {
+		w.keepText(w.keep, data, stamp)
+	}
 	w.text(rel, data, wanted)
 	return nil
 }
 
-// text searches what a file holds, as far as a reader may see it.
+// outcome is what the text of one file gave.
+type outcome struct {
+	found
+	count     int
+	skip      *atomic.Int64 // counts why it was not searched; nil: it was
+	slow, cut bool          // not all of it was, since the pattern took too long, or the time was over
+}
+
+// text searches what a file holds.
 func (w *worker) text(rel string, data []byte, wanted bool) {
 	if isBinary(data) {
 		w.skipped.binary.Add(1)
 		return
 	}
+	w.take(w.look(rel, data, nil, wanted))
+}
+
+// look searches a text as far as a reader may see it; of one that nothing is
+// hidden of, only the given parts, if any are given.
+func (w *worker) look(rel string, data []byte, parts []trigram.Chunk, wanted bool) (o outcome) {
+	o.file = rel
 	if w.scope.Redacts {
 		// What is hidden must not be found either: that a pattern fits tells of it.
 		v := w.scope.Content.ScanAs(string(data), data)
 		if v.Denied != nil {
-			w.skipped.denied.Add(1)
-			return
+			o.skip = &w.skipped.denied
+			return o
 		}
 		if len(v.Hidden) > 0 {
 			data = []byte(v.Text)
 		}
+		parts = nil
 	}
-	w.files.Add(1)
-	f := found{file: rel}
-	count, err := w.matches(&f, bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), wanted)
-	switch {
-	case errors.Is(err, pattern.ErrTimeout):
-		w.skipped.tooSlow.Add(1)
-	case errors.Is(err, linematch.ErrStopped):
-		w.cut.Store(true)
+	var err error
+	o.count, err = w.matches(&o.found, withoutMark(data), parts, wanted)
+	o.slow, o.cut = errors.Is(err, pattern.ErrTimeout), errors.Is(err, linematch.ErrStopped)
+	if o.count > 0 {
+		switch w.req.Mode {
+		case Files:
+			o.matches = []Match{{}}
+		case Count:
+			o.matches = []Match{{Count: o.count}}
+		case Content: // they are there
+		}
 	}
-	if count == 0 {
+	return o
+}
+
+// take adds what a file gave to the result.
+func (w *worker) take(o outcome) {
+	if o.skip != nil {
+		o.skip.Add(1)
 		return
 	}
-	switch w.req.Mode {
-	case Files:
-		f.matches = []Match{{}}
-	case Count:
-		f.matches = []Match{{Count: count}}
-	case Content: // they are there
+	w.files.Add(1)
+	if o.slow {
+		w.skipped.tooSlow.Add(1)
 	}
-	w.out.add(f, count)
+	if o.cut {
+		w.cut.Store(true)
+	}
+	if o.count > 0 {
+		w.out.add(o.found, o.count)
+	}
 }
+
+// withoutMark returns a text without its byte order mark.
+func withoutMark(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) }
 
 func isBinary(data []byte) bool {
 	return bytes.IndexByte(data[:min(len(data), binaryHead)], 0) >= 0
 }
 
-// matches goes through the lines that match, keeps those that are wanted, and
-// counts all; where only files are asked for, the first is enough.
-func (w *worker) matches(f *found, text []byte, wanted bool) (count int, err error) {
-	w.lines.Reset(text, w.over)
+// matches goes through the lines of parts of a text, or all of it, that match,
+// keeps those that are wanted, and counts all; where only files are asked for, the
+// first is enough.
+func (w *worker) matches(f *found, text []byte, parts []trigram.Chunk, wanted bool) (count int, err error) {
+	if parts == nil {
+		return w.matchesIn(f, text, trigram.Chunk{End: len(text)}, wanted)
+	}
+	for _, part := range parts {
+		n, err := w.matchesIn(f, text, part, wanted)
+		count += n
+		if err != nil || w.req.Mode == Files && n > 0 {
+			return count, err
+		}
+	}
+	return count, nil
+}
+
+func (w *worker) matchesIn(f *found, text []byte, part trigram.Chunk, wanted bool) (count int, err error) {
+	lines := text[part.Start:part.End]
+	w.lines.Reset(lines, w.over)
 	if w.req.Mode == Files {
 		if _, ok := w.lines.Next(); ok {
 			return 1, nil
 		}
 		return 0, w.lines.Err()
 	}
+	before := len(f.matches)
 	if wanted && w.req.Mode == Content {
-		number, numbered := 1, 0 // the line that begins at numbered
+		number, numbered := part.Line+1, 0 // the line that begins at numbered
 		for len(f.matches) < w.out.most() {
 			line, ok := w.lines.Next()
 			if !ok {
-				return len(f.matches), w.lines.Err()
+				return len(f.matches) - before, w.lines.Err()
 			}
-			number += bytes.Count(text[numbered:line.Start], newline)
+			number += bytes.Count(lines[numbered:line.Start], newline)
 			numbered = line.Start
-			f.matches = append(f.matches, w.match(text, line, number))
+			at := linematch.Span{Start: part.Start + line.Start, End: part.Start + line.End}
+			f.matches = append(f.matches, w.match(text, at, number))
 		}
 	}
-	return len(f.matches) + w.lines.Count(), w.lines.Err()
+	return len(f.matches) - before + w.lines.Count(), w.lines.Err()
 }
 
 var newline = []byte("\n")

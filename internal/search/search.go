@@ -18,6 +18,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ import (
 	"github.com/async-crud-mcp/async-crud-mcp/internal/fsys"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/pattern"
 	"github.com/async-crud-mcp/async-crud-mcp/internal/search/linematch"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/search/trigram"
+	"github.com/async-crud-mcp/async-crud-mcp/internal/watch"
 )
 
 // Options wire an Engine.
@@ -47,6 +50,16 @@ type Options struct {
 	// CountFor is how long a search that has all the results it may return goes on
 	// to count the others; default 50 ms.
 	CountFor time.Duration
+	// Tree returns the watcher of the directory at root, whose changes are handed to
+	// Noticed; nil: it has none.
+	Tree func(root string) *watch.Tree
+	// IndexBytes bound the memory of all indexes; default 128 MB.
+	IndexBytes int64
+	// ContentBytes bound the memory of the texts kept beside them; default 128 MB,
+	// less than 0: none are kept.
+	ContentBytes int64
+	// Idle is how long an index that nobody asks is kept; default 30 minutes.
+	Idle time.Duration
 }
 
 // Scope is a project as a call sees it.
@@ -68,6 +81,7 @@ type Limits struct {
 	MaxBytes      int // of the results; 0: no limit
 	Timeout       time.Duration
 	RespectIgnore bool
+	VerifyStat    bool // look at every file whether it is as the index knows it
 }
 
 // Mode is what a search returns.
@@ -124,8 +138,12 @@ type Skipped struct {
 	TooSlow          int // the pattern took too long on a line
 }
 
-// FromScan is the Source of a search that read the files.
-const FromScan = "scan"
+// Where the text was taken from: Result.Source.
+const (
+	FromScan   = "scan"   // all files were read
+	FromIndex  = "index"  // the files that may match were read
+	FromMemory = "memory" // no file was read
+)
 
 // Engine searches.
 type Engine struct {
@@ -133,6 +151,15 @@ type Engine struct {
 	active  atomic.Int32  // searches under way
 	large   chan struct{} // a place for each large file that may be in memory
 	buffers sync.Pool     // of *[]byte
+
+	wanted   chan wish         // to Run
+	readers  chan struct{}     // a place for each worker in the background
+	contents *trigram.Contents // of all trees
+	versions atomic.Uint64     // number of the last change of a file
+
+	mu      sync.Mutex
+	indexes map[indexKey]*index    // guarded by mu
+	refused map[indexKey]time.Time // until when; guarded by mu
 }
 
 const (
@@ -153,8 +180,12 @@ func New(o Options) *Engine {
 	if o.CountFor == 0 {
 		o.CountFor = 50 * time.Millisecond
 	}
+	o.IndexBytes, o.ContentBytes = cmp.Or(o.IndexBytes, 128<<20), cmp.Or(o.ContentBytes, 128<<20)
+	o.Idle = cmp.Or(o.Idle, 30*time.Minute)
 	return &Engine{
 		opts: o, large: make(chan struct{}, 2*o.Workers),
+		wanted: make(chan wish, 16), readers: make(chan struct{}, max(o.Workers/2, 1)), contents: trigram.NewContents(o.ContentBytes),
+		indexes: make(map[indexKey]*index), refused: make(map[indexKey]time.Time),
 		buffers: sync.Pool{New: func() any {
 			buf := make([]byte, 0, smallBuffer)
 			return &buf
@@ -179,7 +210,7 @@ func (e *Engine) Search(ctx context.Context, r Request) (*Result, error) {
 	defer cancel()
 	s.over, s.countUntil = limited.Done(), began.Add(e.opts.CountFor)
 
-	if err := s.run(); err != nil {
+	if err := s.run(limited); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -267,6 +298,12 @@ type search struct {
 	queue queue
 	out   collector
 
+	index      *index      // that answers; nil: none
+	wish       *wish       // for one
+	many       bool        // files are looked at
+	remembered atomic.Bool // a text was taken from memory
+	reread     atomic.Bool // a file was read
+
 	cut     atomic.Bool // something was left out because the time was over
 	files   atomic.Int64
 	skipped struct{ binary, tooLarge, denied, unreadable, tooSlow atomic.Int64 }
@@ -285,7 +322,7 @@ func (s *search) stopped() bool {
 }
 
 // run searches the file or the tree.
-func (s *search) run() error {
+func (s *search) run(ctx context.Context) error {
 	info, err := s.start.Stat()
 	switch {
 	case err != nil:
@@ -296,6 +333,9 @@ func (s *search) run() error {
 		return w.only(s.start)
 	case info.Kind != fsys.Directory:
 		return fault.New(fault.NotARegularFile, "%s is neither a file nor a directory", s.start).At(s.start.String())
+	}
+	if s.recall(ctx, info.Stamp) {
+		return nil
 	}
 	first, err := s.firstTask()
 	if err != nil {
@@ -311,6 +351,9 @@ func (s *search) run() error {
 	}
 	s.work()
 	others.Wait()
+	if s.wish != nil {
+		s.wishFor(s.wish)
+	}
 	return nil
 }
 
@@ -322,6 +365,12 @@ func (s *search) result() *Result {
 			Binary: int(s.skipped.binary.Load()), TooLarge: int(s.skipped.tooLarge.Load()), Denied: int(s.skipped.denied.Load()),
 			Unreadable: int(s.skipped.unreadable.Load()), TooSlow: int(s.skipped.tooSlow.Load()),
 		},
+	}
+	if s.index != nil {
+		r.Source = FromIndex
+		if s.remembered.Load() && !s.reread.Load() {
+			r.Source = FromMemory
+		}
 	}
 	prefix := ""
 	if s.start.Base() != s.scope.Root {

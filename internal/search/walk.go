@@ -95,7 +95,7 @@ func (s *search) firstTask() (task, error) {
 		}
 		entries, err := d.Entries()
 		if err == nil || errors.Is(err, fs.ErrPermission) { // it may still be open to those who know a name in it
-			t.rules = s.rulesIn(d, at.Rel(), entries, t.rules)
+			t.rules = readIgnoring(d, entries).rules(t.rules, at.Rel(), s.scope.Fold)
 		}
 		name, _, _ := strings.Cut(rel[end:], "/")
 		at = d.Path(name)
@@ -109,30 +109,47 @@ func (s *search) firstTask() (task, error) {
 	return t, nil
 }
 
-// rulesIn adds the ignore files of the directory d to the rules above it. A
-// repository in a repository has only its own.
-func (s *search) rulesIn(d *fsys.Dir, rel string, entries []fsys.DirEntry, rules *ignore.Rules) *ignore.Rules {
-	var file, repository bool
+// ignoring is what the ignore files of one directory say.
+type ignoring struct {
+	repository    bool // it is one, and has only rules of its own
+	exclude, file string
+}
+
+// readIgnoring reads the ignore files of the directory d, which holds entries.
+func readIgnoring(d *fsys.Dir, entries []fsys.DirEntry) (g ignoring) {
+	file := false
 	for i := range entries {
 		switch e := &entries[i]; {
 		case e.Name == ignoreFile:
 			file = e.Kind == fsys.Regular
 		case e.Name == gitDir:
-			repository = true
+			g.repository = true
 		}
 	}
-	if repository {
-		rules = nil
+	if g.repository {
 		if text, err := readBelow(d, gitDir, "info", "exclude"); err == nil {
-			rules = rules.With(ignore.Parse(text, s.scope.Fold), rel)
+			g.exclude = string(text)
 		}
 	}
 	if file {
 		if text, _, err := d.ReadFile(ignoreFile, nil, mostIgnore); err == nil {
-			rules = rules.With(ignore.Parse(text, s.scope.Fold), rel)
+			g.file = string(text)
 		}
 	}
-	return rules
+	return g
+}
+
+// rules adds what the ignore files of the directory rel say to the rules above it.
+func (g ignoring) rules(above *ignore.Rules, rel string, fold bool) *ignore.Rules {
+	if g.repository {
+		above = nil
+	}
+	for _, text := range []string{g.exclude, g.file} {
+		if text != "" {
+			above = above.With(ignore.Parse([]byte(text), fold), rel)
+		}
+	}
+	return above
 }
 
 func readBelow(d *fsys.Dir, dirs ...string) ([]byte, error) {
@@ -192,7 +209,7 @@ func (w *worker) directory(t task) {
 	}
 	rules := t.rules
 	if w.scope.Limits.RespectIgnore {
-		rules = w.rulesIn(d, rel, entries, rules)
+		rules = readIgnoring(d, entries).rules(rules, rel, w.scope.Fold)
 	}
 	slices.SortFunc(entries, byPath)
 	checked := w.scope.Rules.Below(access.Search, rel)
@@ -208,14 +225,13 @@ func (w *worker) directory(t task) {
 			continue
 		}
 		path := join(rel, e.Name)
-		switch {
-		case rules.Ignored(path, isDir):
-		case w.glob != nil && !isDir && !w.glob.Match(w.fromStart(path)):
-		case w.glob != nil && isDir && !w.glob.Below(w.fromStart(path)):
-		case checked && !w.scope.Rules.Check(access.Search, path).Allowed:
-			if !isDir {
-				w.skipped.denied.Add(1)
-			}
+		if rules.Ignored(path, isDir) {
+			continue
+		}
+		switch verdict := w.judge(path, isDir, checked); {
+		case verdict == denied && !isDir:
+			w.skipped.denied.Add(1)
+		case verdict != taken:
 		case isDir:
 			dirs = append(dirs, task{dir: d.Path(e.Name), rules: rules})
 		default:
@@ -236,6 +252,29 @@ func (w *worker) directory(t task) {
 	w.filesIn(d, rel, names)
 }
 
+// verdict is what becomes of a name.
+type verdict uint8
+
+const (
+	passed verdict = iota // nobody asked for it
+	denied
+	taken
+)
+
+// judge decides about a file, or a directory with what is in it; checked: access
+// rules may be about it.
+func (s *search) judge(path string, isDir, checked bool) verdict {
+	switch {
+	case s.glob != nil && !isDir && !s.glob.Match(s.fromStart(path)):
+		return passed
+	case s.glob != nil && isDir && !s.glob.Below(s.fromStart(path)):
+		return passed
+	case checked && !s.scope.Rules.Check(access.Search, path).Allowed:
+		return denied
+	}
+	return taken
+}
+
 // filesIn searches files of one directory.
 func (w *worker) filesIn(d *fsys.Dir, rel string, names []string) {
 	for _, name := range names {
@@ -248,15 +287,22 @@ func (w *worker) filesIn(d *fsys.Dir, rel string, names []string) {
 	}
 }
 
-// missed counts what could not be read. What is gone, or is something else now,
-// is not missed; what is too large is counted already.
+// missed counts what could not be read. What is too large is counted already.
 func (w *worker) missed(err error) {
-	for _, gone := range []error{fs.ErrNotExist, fsys.ErrMoved, syscall.ENOTDIR, fsys.ErrNotRegular, fsys.ErrTooLarge} {
+	if !isGone(err) && !errors.Is(err, fsys.ErrTooLarge) {
+		w.skipped.unreadable.Add(1)
+	}
+}
+
+// isGone reports whether what was listed is no longer there, or is something else
+// now.
+func isGone(err error) bool {
+	for _, gone := range []error{fs.ErrNotExist, fsys.ErrMoved, syscall.ENOTDIR, fsys.ErrNotRegular, fsys.ErrIsDirectory} {
 		if errors.Is(err, gone) {
-			return
+			return true
 		}
 	}
-	w.skipped.unreadable.Add(1)
+	return false
 }
 
 // fromStart returns a path below the base as it is from where the search starts.

@@ -54,6 +54,7 @@ type Info struct {
 	Size    int64
 	ModTime time.Time
 	Mode    fs.FileMode // type and permissions
+	Links   uint64      // names the file has; 0 where that is not known
 	Stamp   Stamp
 }
 

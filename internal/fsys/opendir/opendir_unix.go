@@ -567,6 +567,7 @@ func infoOf(st *unix.Stat_t) Info {
 		Size:    st.Size,
 		ModTime: time.Unix(sec, nsec),
 		Mode:    mode,
+		Links:   uint64(st.Nlink), //nolint:unconvert // types differ between systems
 		Stamp: Stamp{
 			Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, //nolint:unconvert // macOS has a smaller one
 			Mtime: unix.TimespecToNsec(st.Mtim), Ctime: unix.TimespecToNsec(st.Ctim),

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package search_test
+
+const toldOfChanges = false
