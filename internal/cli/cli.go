@@ -107,7 +107,7 @@ func newRoot(t *terminal) *cobra.Command {
 	root.SetCompletionCommandGroupID("set")
 	root.AddCommand(
 		stdioCommand(t, f), serveCommand(t, f), daemonCommand(t, f),
-		configCommand(t, f), trustCommand(t, f), manCommand(t),
+		setupCommand(t), installCommand(t), uninstallCommand(t), doctorCommand(t, f), configCommand(t, f), trustCommand(t, f), manCommand(t),
 		toolsCommand(t, f), callCommand(t, f), searchCommand(t, f), historyCommand(t, f), auditCommand(t, f), sandboxCommand(t), policyCommand(t, f), aliasCommand(t, f), versionCommand(t),
 		docsCommand(t),
 	)

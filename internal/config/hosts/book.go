@@ -114,6 +114,7 @@ func (b *Book) locked(do func() error) error {
 // then the file, in one step and with its old permissions. It returns the path
 // of the copy, "" when there was nothing to copy.
 func (b *Book) Apply(c Change, perm fs.FileMode) (backup string, err error) {
+	ours := missing(b.dir)
 	err = b.locked(func() error {
 		records, err := b.Records()
 		if err != nil {
@@ -142,6 +143,9 @@ func (b *Book) Apply(c Change, perm fs.FileMode) (backup string, err error) {
 				if r.Backup, err = keep(c.Path, c.Before, perm); err != nil {
 					return err
 				}
+			}
+			if len(ours) > 0 {
+				r.Dirs = append(r.Dirs, ours[1:]...) // the book's own directory goes with the book
 			}
 			records = append(records, r)
 		}
@@ -193,15 +197,22 @@ func keep(path string, data []byte, perm fs.FileMode) (string, error) {
 // mkdirs makes a directory and says which ones were missing, the innermost
 // first.
 func mkdirs(dir string, file fs.FileMode) ([]string, error) {
-	var made []string
-	for at := dir; !fsys.Exists(at); at = filepath.Dir(at) {
-		made = append(made, at)
-	}
+	made := missing(dir)
 	perm := fs.FileMode(0o700)
 	if file&0o044 != 0 {
 		perm = 0o755
 	}
 	return made, os.MkdirAll(dir, perm)
+}
+
+// missing returns the directories on the way to dir that do not exist, the
+// innermost first.
+func missing(dir string) []string {
+	var list []string
+	for ; !fsys.Exists(dir); dir = filepath.Dir(dir) {
+		list = append(list, dir)
+	}
+	return list
 }
 
 // Undo returns the changes that take back what was done for hosts, for all of
@@ -269,7 +280,8 @@ func (r Record) undo() (Change, error) {
 // TakeBack makes a change of Undo's and forgets it: the copy of the old bytes and
 // the directories that were made go too.
 func (b *Book) TakeBack(c Change) error {
-	return b.locked(func() error {
+	var dirs []string
+	err := b.locked(func() error {
 		records, err := b.Records()
 		if err != nil {
 			return err
@@ -304,11 +316,13 @@ func (b *Book) TakeBack(c Change) error {
 				return err
 			}
 		}
-		for _, dir := range r.Dirs {
-			_ = os.Remove(dir) // only when nothing is left in it
-		}
+		dirs = r.Dirs
 		return nil
 	})
+	for _, dir := range dirs {
+		_ = os.Remove(dir) // only when nothing is left in it
+	}
+	return err
 }
 
 func sum(data []byte) string {

@@ -139,9 +139,7 @@ func TestUninstallLeavesEveryFileAsItWas(t *testing.T) {
 					t.Errorf("Present = %t, want %t", !filled, filled)
 				}
 				before := tree(t, m.Home)
-				b := NewBook(filepath.Join(m.Home, "data", "ours"))
-				put(t, filepath.Join(m.Home, "data", "keep"), "", 0o600)
-				before = tree(t, m.Home)
+				b := NewBook(filepath.Join(m.Home, "data", "share", "ours"))
 				install(t, m, b, h, want)
 				r, err := m.Registered(h, "")
 				if err != nil || !r.Found || r.Command != want.Server.Command || strings.Join(r.Args, " ") != "stdio" || r.Denied != h.Denies() {
