@@ -574,9 +574,11 @@ func TestTreeSaysWhenThereIsTooMuchToTell(t *testing.T) {
 		tree.most = 100
 		r = newRig(t, tree)
 		r.rest()
+		r.gate.Lock() // however slowly they come, nothing is told meanwhile
 		for i := range 500 {
 			r.write(fmt.Sprintf("f%d", i), "x")
 		}
+		r.gate.Unlock()
 		got := r.check()
 		overflows := 0
 		for _, c := range got {
