@@ -251,7 +251,7 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 		RootsChanged: func(id string) { r.roots <- id },
 	}
 	if testing.Verbose() {
-		opts.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+		opts.Logger = slog.New(slog.NewTextHandler(outputOf(t), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	for _, f := range change {
 		f(&opts)
@@ -636,4 +636,30 @@ func wait[T any](t testing.TB, c <-chan T, what string) T {
 		t.Fatalf("waited in vain for %s", what)
 	}
 	panic("unreachable")
+}
+
+// outlived is the output of a test, for those who may say something when it has
+// ended: a connection of the SDK's that closes late.
+type outlived struct {
+	mu sync.Mutex
+	to io.Writer // guarded by mu; nil: the test has ended
+}
+
+func outputOf(t testing.TB) *outlived {
+	o := &outlived{to: t.Output()}
+	t.Cleanup(func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.to = nil
+	})
+	return o
+}
+
+func (o *outlived) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.to == nil {
+		return len(p), nil
+	}
+	return o.to.Write(p)
 }
