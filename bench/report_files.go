@@ -86,7 +86,7 @@ func (f *fileResults) write(line func(format string, args ...any)) {
 			servers = "one for all"
 		}
 		if u.refused {
-			line("| %s | %s | a second one does not start on files that the first one has | – | – | – | – | – |", u.server, servers)
+			line("| %s | %s | a second one does not start on files that the first one has | | | | | |", u.server, servers)
 			continue
 		}
 		line("| %s | %s | %d of %d | **%d** | %d | %d | %d | %d |", u.server, servers, u.acknowledged, u.edits, u.lost, u.refusals, u.gaveUp, u.spoilt, u.text/max(1, u.acknowledged-u.lost))
