@@ -1,7 +1,9 @@
 # What people and CI type. `make test` is every check and every test; it needs Go
 # and fetches the rest itself.
 
-GOLANGCI := v2.14.0
+GOLANGCI   := v2.14.0
+GORELEASER := v2.16.0
+NFPM       := v2.45.2
 FUZZTIME ?= 60s
 COUNT    ?= 20
 VERSION  ?=
@@ -12,7 +14,7 @@ LDFLAGS   := -s -w $(if $(VERSION),-X $(MODULE)/internal/cli.version=$(VERSION))
 GOBUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: help test check deps build docs stress fuzz bench cross
+.PHONY: help test check deps build docs stress fuzz bench cross release
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
 
@@ -29,7 +31,7 @@ check: deps ## format, vet, staticcheck, golangci-lint, and generated documents 
 	go run ./scripts/changelog -check
 
 deps: ## fetch what checks and tests need and this machine lacks
-	@go run ./scripts/deps -golangci $(GOLANGCI)
+	@go run ./scripts/deps -golangci $(GOLANGCI) -nfpm $(NFPM)
 
 build: ## build bin/async-crud-mcp; VERSION=1.2.3 names a release
 	$(GOBUILD) -o bin/ ./cmd/$(PROGRAM)
@@ -57,3 +59,7 @@ $(PLATFORMS:%=cross/%): cross/%:
 
 vet/darwin vet/windows: vet/%:
 	GOOS=$* CGO_ENABLED=0 go vet ./...
+
+release: ## everything a release has, in dist/, unpublished; VERSION=1.2.3 names it
+	SNAPSHOT_VERSION=$(or $(VERSION),$(shell sed -n 's/^var version = "\(.*\)"/\1/p' internal/cli/version.go)) \
+		go run github.com/goreleaser/goreleaser/v2@$(GORELEASER) release --snapshot --clean

@@ -1,6 +1,7 @@
 // Command deps fetches what the checks and tests need and a machine may lack:
 // Debian packages when it runs as root, npm packages into a cache folder outside
-// the checkout, Go modules, and the pinned golangci-lint, built from its module.
+// the checkout, Go modules, and the pinned golangci-lint and nfpm, built from their
+// modules.
 //
 // What is there already is left alone, so a second run takes no time. Nothing
 // that cannot be had ends the run: it is printed, and kept in missing.txt in the
@@ -30,16 +31,17 @@ import (
 func main() {
 	manifest := flag.String("manifest", "test/hosts/deps.txt", "list of npm packages")
 	linter := flag.String("golangci", "", "version of golangci-lint to build; empty for none")
+	packager := flag.String("nfpm", "", "version of nfpm to build; empty for none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *manifest, *linter); err != nil {
+	if err := run(ctx, *manifest, *linter, *packager); err != nil {
 		fmt.Fprintln(os.Stderr, "deps:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, manifest, linter string) error {
+func run(ctx context.Context, manifest, linter, packager string) error {
 	cache, err := cacheDir()
 	if err != nil {
 		return err
@@ -60,8 +62,13 @@ func run(ctx context.Context, manifest, linter string) error {
 	})
 	wg.Go(func() {
 		r.add("Go modules", retry(ctx, func() error { return command(ctx, "", "go", "mod", "download") }))
-		if linter != "" {
-			r.add("golangci-lint", buildLinter(ctx, filepath.Join(cache, "tools"), linter))
+		for _, t := range []tool{
+			{"golangci-lint", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint", linter},
+			{"nfpm", "github.com/goreleaser/nfpm/v2/cmd/nfpm", packager},
+		} {
+			if t.version != "" {
+				r.add(t.name, t.build(ctx, filepath.Join(cache, "tools")))
+			}
 		}
 	})
 	wg.Wait()
@@ -149,6 +156,7 @@ var programs = []struct {
 	{"npm", []string{"nodejs", "npm"}},
 	{"make", []string{"make"}},
 	{"bwrap", []string{"bubblewrap"}},
+	{"shellcheck", []string{"shellcheck"}},
 }
 
 // debian installs the missing programs where that is possible. Elsewhere it says
@@ -256,14 +264,17 @@ func npmInstall(ctx context.Context, dir string, e entry) error {
 	return os.Rename(fresh, dir)
 }
 
-// buildLinter builds golangci-lint with the Go at hand, which must be at least as
-// new as the code it reads.
-func buildLinter(ctx context.Context, dir, version string) error {
-	exe := filepath.Join(dir, "golangci-lint-"+version+"-"+runtime.Version())
+// tool is a program that is built from its module, outside of ours.
+type tool struct{ name, pkg, version string }
+
+// build builds it with the Go at hand: a linter must be built with one that is at
+// least as new as the code it reads.
+func (t tool) build(ctx context.Context, dir string) error {
+	exe := filepath.Join(dir, t.name+"-"+t.version+"-"+runtime.Version())
 	if _, err := os.Stat(exe); err == nil {
 		return nil
 	}
-	say("building golangci-lint", version)
+	say("building "+t.name, t.version)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -273,15 +284,14 @@ func buildLinter(ctx context.Context, dir, version string) error {
 	}
 	defer os.RemoveAll(tmp)
 	err = retry(ctx, func() error {
-		cmd := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w",
-			"github.com/golangci/golangci-lint/v2/cmd/golangci-lint@"+version)
+		cmd := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", t.pkg+"@"+t.version)
 		cmd.Env = append(os.Environ(), "GOBIN="+tmp, "GOFLAGS=", "CGO_ENABLED=0")
 		return runQuietly(cmd)
 	})
 	if err != nil {
 		return err
 	}
-	return os.Rename(filepath.Join(tmp, "golangci-lint"), exe)
+	return os.Rename(filepath.Join(tmp, t.name), exe)
 }
 
 func found(program string) bool {
