@@ -5,7 +5,7 @@
 // busy machine slows all down, and writes medians and ratios, each with its goal,
 // to RESULTS.md.
 //
-//	go run ./bench [-short] [-part server|files|shell] [-peers=false] [-o FILE]
+//	go run ./bench [-short] [-part server|files|shell|search] [-peers=false] [-o FILE]
 //
 // Read the ratios; the absolute figures belong to the machine and its load.
 package main
@@ -32,7 +32,7 @@ func main() {
 	}
 	short := flag.Bool("short", false, "few rounds: does it run at all?")
 	out := flag.String("o", "bench/RESULTS.md", "where to write the results; - for standard output")
-	parts := flag.String("part", "", "measure one part only: server, files or shell")
+	parts := flag.String("part", "", "measure one part only: server, files, shell or search")
 	peers := flag.Bool("peers", true, "measure other file servers too; they are fetched when they are not there")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -83,7 +83,7 @@ func run(ctx context.Context, e effort, part string, withPeers bool, flags []str
 	}
 	var peers *peerPrograms
 	missing := errors.New("they were not asked for")
-	if withPeers && part != "server" {
+	if withPeers && part != "server" && part != "search" {
 		peers, missing = fetchPeers(ctx, dir)
 	}
 	if part == "" || part == "files" {
@@ -97,6 +97,11 @@ func run(ctx context.Context, e effort, part string, withPeers bool, flags []str
 			return fmt.Errorf("commands: %w", err)
 		}
 		r.shell.noPeers = missing
+	}
+	if part == "" || part == "search" {
+		if r.search, err = measureSearch(ctx, p, e); err != nil {
+			return fmt.Errorf("search: %w", err)
+		}
 	}
 	text := r.markdown()
 	if out == "-" {

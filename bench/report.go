@@ -22,8 +22,9 @@ type results struct {
 	starts pair
 	list   listing
 	loads  []load
-	files  *fileResults  // nil: not measured
-	shell  *shellResults // nil: not measured
+	files  *fileResults   // nil: not measured
+	shell  *shellResults  // nil: not measured
+	search *searchResults // nil: not measured
 }
 
 // markdown renders the results.
@@ -41,6 +42,9 @@ func (r *results) markdown() string {
 	}
 	if r.shell != nil {
 		r.shell.write(line)
+	}
+	if r.search != nil {
+		r.search.write(line)
 	}
 	return b.String()
 }

@@ -720,7 +720,8 @@ func (e *Engine) hasRoom(size int) bool {
 
 // Stats says what is kept in memory.
 type Stats struct {
-	Trees    int
+	Trees    int   // with an index, or on the way to one
+	Ready    int   // of them, that answer by it
 	Files    int   // in indexes
 	Index    int64 // bytes
 	Contents int64 // bytes
@@ -735,6 +736,11 @@ func (e *Engine) Stats() Stats {
 		t := x.trigrams.Stats()
 		s.Files += t.Files
 		s.Index += t.Bytes
+		x.mu.Lock()
+		if x.state == ready {
+			s.Ready++
+		}
+		x.mu.Unlock()
 	}
 	return s
 }
