@@ -289,3 +289,24 @@ func TestCommandThatIsAskedToEndHasItsSay(t *testing.T) {
 		})
 	}
 }
+
+func TestCommandCannotBeAClientOfTheServerThatRunsIt(t *testing.T) {
+	const ask = `curl -s -o /dev/null -w '%{http_code}' http://$1/health`
+	for _, backend := range []string{"bwrap", "landlock", "none"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			root := projectWith(t, map[string]string{"ask.sh": "#!/bin/sh\n" + ask + "\n", "hide.sh": "#!/bin/sh\nexec setsid env -i PATH=\"$PATH\" ./ask.sh \"$1\"\n"})
+			p := begin(t, "", "serve", "--root", root, "--port", "0", "--set", "shell.enabled=true", "--set", "sandbox.backend="+backend)
+			address := p.stderr.wait(t, `listening on http://(\S+)`)[1]
+			if out, err := exec.Command(filepath.Join(root, "ask.sh"), address).Output(); err != nil || string(out) != "200" {
+				t.Fatalf("from outside: %q, %v", out, err)
+			}
+			for _, script := range []string{"./ask.sh", "./hide.sh"} {
+				out, err := exec.Command("async-crud-mcp", "call", "--url", "http://"+address+"/mcp", "--compact", "async_exec", `{"command": "`+script+" "+address+`"}`).Output()
+				if err != nil || !strings.Contains(string(out), `"stdout":"403"`) {
+					t.Errorf("%s: %s, %v", script, out, err)
+				}
+			}
+		})
+	}
+}

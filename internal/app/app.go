@@ -205,7 +205,7 @@ func Load(o Options) (*App, error) {
 		Tools: served, Library: shelf, Logger: a.Logger, Bus: &a.bus,
 		Health: a.Health, Metrics: a.metrics.Handler(),
 		SessionTimeout: seconds(current.Daemon.SessionTimeoutSeconds),
-		Token:          a.token, SameUser: true, AllowedHosts: hostNames(current.Daemon.Host),
+		Token:          a.token, SameUser: true, Refuse: a.refuseCommands, AllowedHosts: hostNames(current.Daemon.Host),
 		SessionEnded: a.sessionEnded,
 	})
 	if err != nil {

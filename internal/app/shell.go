@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -320,4 +322,20 @@ func (a *App) announce(ctx context.Context) error {
 			})
 		}
 	}
+}
+
+// refuseCommands keeps commands of ours from being clients of ours: what they may
+// not do themselves they could have done for them.
+func (a *App) refuseCommands(c net.Conn) error {
+	if a.Jobs.Running() == 0 {
+		return nil
+	}
+	held, err := localsock.PeerHeldBy(c, InCommand)
+	if err != nil && !errors.Is(err, localsock.ErrUnsupported) && !errors.Is(err, localsock.ErrNotLocal) {
+		a.Logger.Debug("the process behind a connection is not known", "err", err)
+	}
+	if held {
+		return errors.New("a command that an agent runs cannot use the server that runs it")
+	}
+	return nil
 }

@@ -29,6 +29,10 @@ var errNoOwner = errors.New("no process owns that end of the connection")
 // connection, or of a TCP connection over loopback.
 func PeerUID(c net.Conn) (int, error) { return peerUID(c) }
 
+// PeerHeldBy reports whether one of the processes that pick selects has the other
+// end of a TCP connection over loopback open. It goes through all processes.
+func PeerHeldBy(c net.Conn, pick func(pid int) bool) (bool, error) { return peerHeldBy(c, pick) }
+
 // acceptPatience is how long a server may take to accept a connection that is
 // asked about; until then nobody owns its end.
 const acceptPatience = 2 * time.Second

@@ -24,10 +24,11 @@ type guard struct {
 	hosts    []string                          // lower case
 	token    atomic.Pointer[[sha256.Size]byte] // the hash of it; nil: none wanted
 	sameUser bool
+	refuse   func(net.Conn) error // may be nil
 }
 
 func newGuard(opts Options) *guard {
-	g := &guard{sameUser: opts.SameUser}
+	g := &guard{sameUser: opts.SameUser, refuse: opts.Refuse}
 	for _, h := range opts.AllowedHosts {
 		g.hosts = append(g.hosts, strings.ToLower(strings.Trim(h, "[]")))
 	}
@@ -49,10 +50,13 @@ type peerKey struct{}
 // connContext looks once at who opened a connection; a refusal is told to each
 // of its requests.
 func (g *guard) connContext(ctx context.Context, c net.Conn) context.Context {
-	if !g.sameUser {
-		return ctx
+	var err error
+	if g.sameUser {
+		err = checkPeer(c)
 	}
-	err := checkPeer(c)
+	if err == nil && g.refuse != nil {
+		err = g.refuse(c)
+	}
 	if err == nil {
 		return ctx
 	}

@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"reflect"
 	"slices"
@@ -57,8 +58,11 @@ type Options struct {
 	MaxMessageBytes int64         // 0: DefaultMaxMessageBytes
 	SessionTimeout  time.Duration // an HTTP session without any request ends after it; 0: 30 minutes
 
-	Token        string   // wanted as "Authorization: Bearer" by every endpoint; "": none
-	SameUser     bool     // where the system can tell, the peer of a loopback connection must be our user
+	Token    string // wanted as "Authorization: Bearer" by every endpoint; "": none
+	SameUser bool   // where the system can tell, the peer of a loopback connection must be our user
+	// Refuse says why the peer of a new HTTP connection may not use the server; nil:
+	// everybody may who passes the other checks.
+	Refuse       func(net.Conn) error
 	AllowedHosts []string // names accepted in Host and Origin beside those of loopback
 
 	SessionEnded func(session string) // called once for each session, after its end
