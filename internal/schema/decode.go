@@ -121,7 +121,7 @@ func (v *value) decode(raw json.RawMessage, dst reflect.Value, at string) error 
 	}
 	if u, ok := reflect.TypeAssert[json.Unmarshaler](dst.Addr()); ok && v.types != nil {
 		if err := u.UnmarshalJSON(raw); err != nil {
-			return problem(at, "must be %s, not %s", v.kind(), kindOf(raw))
+			return problem(at, "must be %s, not %s", strings.Join(v.types, " or "), kindOf(raw))
 		}
 		return nil
 	}

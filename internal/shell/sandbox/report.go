@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -20,6 +21,9 @@ func (s *Sandbox) open() []string {
 	}
 	if s.backend == Landlock && s.sys.LandlockABI < 6 || s.backend == Bwrap && !s.sys.Bwrap.PIDNamespace || s.backend == Seatbelt {
 		open = append(open, "other processes of this user, which can be signalled")
+	}
+	if s.mode() == WorkspaceWrite && exists(filepath.Join(s.opts.Root, ".git")) {
+		open = append(open, "names that git looks for and that do not exist yet, such as .git/commondir and .git/config.worktree: they may be made")
 	}
 	if s.backend == Landlock || s.backend == Bwrap && s.mode() == WorkspaceWrite {
 		if found := services(os.Getuid()); len(found) > 0 {
