@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,7 +96,7 @@ func (d *doctor) lookAtHosts() error {
 func (d *doctor) lookAtRegistration(h *hosts.Host, r hosts.Registration, self string) {
 	again := app.Name + " quick-install --host " + h.Name
 	if r.Command == "" {
-		d.add(h.Name, levelOK, "connects to "+r.URL, "")
+		d.lookAtAddress(h, r)
 		return
 	}
 	program, err := exec.LookPath(r.Command)
@@ -128,6 +130,25 @@ func (d *doctor) lookAtRegistration(h *hosts.Host, r hosts.Registration, self st
 		d.add(h.Name, levelNote, detail+"; its agents also have the host's own tools", again+" --deny-native")
 		return
 	}
+	d.add(h.Name, levelOK, detail, "")
+}
+
+// lookAtAddress looks whether a server runs where a host looks for one.
+func (d *doctor) lookAtAddress(h *hosts.Host, r hosts.Registration) {
+	detail := r.Path + " connects to " + r.URL
+	at, err := url.Parse(r.URL)
+	if err != nil || at.Host == "" {
+		d.add(h.Name, levelError, detail+", which is no address", app.Name+" quick-install --host "+h.Name)
+		return
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, 5*time.Second)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", at.Host)
+	if err != nil {
+		d.add(h.Name, levelWarning, detail+", where nobody listens now", "start it with '"+app.Name+" serve', or let the host start it: "+app.Name+" quick-install --host "+h.Name+" --transport stdio")
+		return
+	}
+	_ = c.Close() // nothing was said
 	d.add(h.Name, levelOK, detail, "")
 }
 

@@ -21,7 +21,7 @@ import (
 
 func installCommand(t *terminal) *cobra.Command {
 	var names []string
-	var root, project string
+	var root, project, transport string
 	var dryRun, deny, yes bool
 	cmd := &cobra.Command{
 		Use: "quick-install", Short: "Register this server with the MCP hosts of this machine", GroupID: "set", Args: cobra.NoArgs,
@@ -42,7 +42,7 @@ func installCommand(t *terminal) *cobra.Command {
 				}
 				project = dir
 			}
-			in, err := newInstaller(t, root, project)
+			in, err := newInstaller(t, root, project, transport)
 			if err != nil {
 				return err
 			}
@@ -67,9 +67,11 @@ func installCommand(t *terminal) *cobra.Command {
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change, and change nothing")
 	cmd.Flags().StringVar(&root, "root", "", "the project `DIR` of the registered server (default: what the host has open)")
 	cmd.Flags().StringVar(&project, "project", "", "register in the own files of the project `DIR`, not in yours")
+	cmd.Flags().StringVar(&transport, "transport", "", "stdio: the host starts the server; http or sse: it connects to one that runs (default: daemon.transport if you have set it, else stdio)")
 	cmd.Flags().BoolVar(&deny, "deny-native", false, "tell hosts not to use their own tools for commands and changes of files")
 	cmd.Flags().BoolVar(&yes, "yes", false, "ask nothing")
 	cmd.MarkFlagsMutuallyExclusive("root", "project")
+	_ = cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions([]string{hosts.Stdio, hosts.HTTP, hosts.SSE}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.MarkFlagDirname("root")
 	_ = cmd.MarkFlagDirname("project")
 	_ = cmd.RegisterFlagCompletionFunc("host", cobra.FixedCompletions(hostNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -98,7 +100,7 @@ type installer struct {
 	told    []string // lines about hosts that need no change
 }
 
-func newInstaller(t *terminal, root, project string) (*installer, error) {
+func newInstaller(t *terminal, root, project, transport string) (*installer, error) {
 	machine, err := hosts.Here()
 	if err != nil {
 		return nil, err
@@ -109,6 +111,9 @@ func newInstaller(t *terminal, root, project string) (*installer, error) {
 	}
 	server, err := serverEntry(root, project)
 	if err != nil {
+		return nil, err
+	}
+	if err := reachBy(&server, transport, root); err != nil {
 		return nil, err
 	}
 	return &installer{t: t, machine: machine, book: hosts.NewBook(dirs.Data), server: server, project: project}, nil
@@ -139,6 +144,37 @@ func serverEntry(root, project string) (hosts.Server, error) {
 		s.Env = map[string]string{"ASYNC_CRUD_MCP_HOME": home}
 	}
 	return s, nil
+}
+
+// reachBy turns the entry into the address of a running server where a transport
+// asks for that: the one given, else the one that a person has set.
+func reachBy(s *hosts.Server, transport, root string) error {
+	settings := config.New(config.Options{})
+	if err := settings.Load(); err != nil {
+		return &failure{code: exitFailed, err: err, next: nextForLoad(err)}
+	}
+	current := settings.Current()
+	if transport == "" {
+		transport = hosts.Stdio
+		if current.Origin("daemon.transport") != config.FromDefault {
+			transport = current.Config.Daemon.Transport
+		}
+	}
+	path := map[string]string{hosts.HTTP: "/mcp", hosts.SSE: "/sse"}[transport]
+	switch {
+	case transport == hosts.Stdio:
+		return nil
+	case path == "":
+		return &failure{code: exitUsage, err: fmt.Errorf("there is no transport %q", transport), next: "choose stdio, http or sse"}
+	case root != "":
+		return &failure{code: exitUsage, err: fmt.Errorf("over %s the project is that of the running server", transport), next: "leave --root out, or add --transport stdio"}
+	}
+	addresses := addresses(current.Config.Daemon)
+	if len(addresses) == 0 {
+		return &failure{code: exitUsage, err: errors.New("daemon.port is 0, so the server has another port each time"), next: "set daemon.port"}
+	}
+	s.Transport, s.URL = transport, "http://"+addresses[0]+path
+	return nil
 }
 
 // programPath is the absolute path of this program: as PATH has it, which stays
@@ -195,7 +231,7 @@ func (in *installer) choose(names []string) error {
 
 func (in *installer) plan() error {
 	for _, h := range in.hosts {
-		changes, err := in.machine.Plan(h, hosts.Want{Server: in.server, Project: in.project, DenyNative: in.deny})
+		changes, err := in.machine.Plan(h, in.want(h))
 		if err != nil {
 			return &failure{code: exitFailed, err: fmt.Errorf("%s: %w", h.Title, err), next: "mend the file, or leave this host out with --host"}
 		}
@@ -208,6 +244,19 @@ func (in *installer) plan() error {
 		}
 	}
 	return nil
+}
+
+// want is what a host is told: one that cannot connect as wanted starts us.
+func (in *installer) want(h *hosts.Host) hosts.Want {
+	s := in.server
+	switch {
+	case s.URL == "" || h.Connects(s.Transport):
+	case h.Connects(hosts.HTTP):
+		s.Transport, s.URL = hosts.HTTP, strings.TrimSuffix(s.URL, "/sse")+"/mcp"
+	default:
+		s.Transport, s.URL = "", ""
+	}
+	return hosts.Want{Server: s, Project: in.project, DenyNative: in.deny}
 }
 
 func (in *installer) show() {
@@ -235,7 +284,7 @@ func (in *installer) apply() error {
 		return err
 	}
 	for _, h := range in.hosts {
-		left, err := in.machine.Plan(h, hosts.Want{Server: in.server, Project: in.project, DenyNative: in.deny})
+		left, err := in.machine.Plan(h, in.want(h))
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%s has changed again meanwhile", left[0].Path)
 		}

@@ -75,7 +75,7 @@ func setUp(t *terminal, a *answers, yes bool) error {
 	if err != nil {
 		return err
 	}
-	in, err := newInstaller(t, "", "")
+	in, err := newInstaller(t, "", "", "")
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,13 @@ import (
 // ServerName is what our server is called in every host.
 const ServerName = "async-crud-mcp"
 
+// The transports by which a host reaches a server.
+const (
+	Stdio = "stdio" // it starts one
+	HTTP  = "http"  // it connects to one that runs
+	SSE   = "sse"
+)
+
 // Machine is what decides where the files of hosts are.
 type Machine struct {
 	GOOS   string
@@ -60,6 +67,9 @@ type Host struct {
 	format  string
 	section string // where servers are registered
 	typed   bool   // an entry says that it is stdio
+	remote  string // the name under which it is told the transport of a server it connects to; "": it finds out
+	http    bool   // it connects to streamable HTTP
+	sse     bool   // it connects to SSE
 
 	files  func(m Machine) []string // signs that the host is there; the first holds servers
 	within string                   // the same file in a project; "": it has none
@@ -80,7 +90,7 @@ type denial struct {
 func All() []*Host {
 	return []*Host{
 		{
-			Name: "claude-code", Title: "Claude Code", program: "claude", format: "json", section: "mcpServers", typed: true,
+			Name: "claude-code", Title: "Claude Code", program: "claude", format: "json", section: "mcpServers", typed: true, remote: "type", http: true, sse: true,
 			files: func(m Machine) []string {
 				if dir := m.Getenv("CLAUDE_CONFIG_DIR"); dir != "" {
 					return []string{filepath.Join(dir, ".claude.json"), dir}
@@ -105,7 +115,7 @@ func All() []*Host {
 			Note: "it has no tools of its own for files and commands",
 		},
 		{
-			Name: "codex", Title: "Codex", program: "codex", format: "toml", section: "mcp_servers",
+			Name: "codex", Title: "Codex", program: "codex", format: "toml", section: "mcp_servers", http: true,
 			files: func(m Machine) []string {
 				dir := cmp.Or(m.Getenv("CODEX_HOME"), filepath.Join(m.Home, ".codex"))
 				return []string{filepath.Join(dir, "config.toml"), dir}
@@ -114,7 +124,7 @@ func All() []*Host {
 			Note: "its shell can be switched off, its apply_patch cannot: ask it in AGENTS.md to use our tools",
 		},
 		{
-			Name: "gemini", Title: "Gemini CLI", program: "gemini", format: "json", section: "mcpServers",
+			Name: "gemini", Title: "Gemini CLI", program: "gemini", format: "json", section: "mcpServers", remote: "type", http: true, sse: true,
 			files: func(m Machine) []string {
 				dir := filepath.Join(cmp.Or(m.Getenv("GEMINI_CLI_HOME"), m.Home), ".gemini")
 				return []string{filepath.Join(dir, "settings.json"), dir}
@@ -123,7 +133,7 @@ func All() []*Host {
 			deny:   &denial{path: []string{"tools", "exclude"}, tools: []string{"run_shell_command", "write_file", "replace"}},
 		},
 		{
-			Name: "vscode", Title: "VS Code", program: "code", format: "json", section: "servers", typed: true,
+			Name: "vscode", Title: "VS Code", program: "code", format: "json", section: "servers", typed: true, remote: "type", http: true, sse: true,
 			files: func(m Machine) []string {
 				dir := filepath.Join(m.appData("Code"), "User")
 				return []string{filepath.Join(dir, "mcp.json"), dir}
@@ -132,7 +142,7 @@ func All() []*Host {
 			Note: "no file can deny its own tools: clear editFiles and runCommands in the tool picker of the chat",
 		},
 		{
-			Name: "cursor", Title: "Cursor", program: "cursor", format: "json", section: "mcpServers",
+			Name: "cursor", Title: "Cursor", program: "cursor", format: "json", section: "mcpServers", http: true, sse: true,
 			files: func(m Machine) []string {
 				dir := filepath.Join(m.Home, ".cursor")
 				return []string{filepath.Join(dir, "mcp.json"), dir}
@@ -179,6 +189,12 @@ func (m Machine) Present(h *Host) bool {
 
 // Denies reports whether native tools of the host can be denied, at least some.
 func (h *Host) Denies() bool { return h.deny != nil }
+
+// Connects reports whether the host can connect to a running server with a
+// transport, http or sse, instead of starting one.
+func (h *Host) Connects(transport string) bool {
+	return transport == HTTP && h.http || transport == SSE && h.sse
+}
 
 // InProject reports whether a project can register servers for the host in a
 // file of its own.

@@ -370,3 +370,32 @@ func TestOurOwnFileGoesUnlessItWasEdited(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+func TestAHostThatConnectsIsGivenTheAddress(t *testing.T) {
+	for _, h := range All() {
+		for _, transport := range []string{HTTP, SSE} {
+			m := machine(t)
+			w := Want{Server: Server{Transport: transport, URL: "http://127.0.0.1:8720/x"}}
+			if !h.Connects(transport) {
+				if _, err := m.Plan(h, w); err == nil {
+					t.Errorf("%s took %s, which it does not speak", h.Name, transport)
+				}
+				continue
+			}
+			b := NewBook(filepath.Join(m.Home, "data"))
+			install(t, m, b, h, want) // first the other way
+			install(t, m, b, h, w)
+			if r, err := m.Registered(h, ""); err != nil || r.URL != w.Server.URL || r.Command != "" || len(r.Args) > 0 {
+				t.Errorf("%s: Registered = %+v, %v", h.Name, r, err)
+			}
+			install(t, m, b, h, want)
+			if r, err := m.Registered(h, ""); err != nil || r.URL != "" || r.Command != want.Server.Command {
+				t.Errorf("%s: Registered = %+v, %v", h.Name, r, err)
+			}
+			uninstall(t, b)
+			if left := tree(t, m.Home); len(left) != 1 {
+				t.Errorf("%s: left: %v", h.Name, left)
+			}
+		}
+	}
+}

@@ -15,11 +15,14 @@ import (
 
 const maxFile = 64 << 20 // bytes; Claude Code keeps much in its file
 
-// Server is how a host starts us.
+// Server is how a host starts us, or where it finds us.
 type Server struct {
 	Command string
 	Args    []string
 	Env     map[string]string
+
+	Transport string // HTTP or SSE: the host connects to URL and starts nothing
+	URL       string
 }
 
 // Want is what a host is to be told.
@@ -63,9 +66,12 @@ func (m Machine) Plan(h *Host, w Want) ([]Change, error) {
 		if !h.InProject() {
 			return nil, fmt.Errorf("%s reads no servers from a project", h.Title)
 		}
-		if h.root != "" {
+		if h.root != "" && w.Server.URL == "" {
 			w.Server.Args = append(slices.Clone(w.Server.Args), "--root", h.root)
 		}
+	}
+	if w.Server.URL != "" && !h.Connects(w.Server.Transport) {
+		return nil, fmt.Errorf("%s cannot connect to a server over %s", h.Title, w.Server.Transport)
 	}
 	servers, denials := m.paths(h, w.Project)
 	first, err := load(h, servers)
@@ -170,12 +176,20 @@ func (c *Change) register(h *Host, s Server) error {
 // entry is how a server is written down, in the order people know.
 type entry struct {
 	Type    string            `json:"type,omitempty"`
-	Command string            `json:"command"`
-	Args    []string          `json:"args"`
+	URL     string            `json:"url,omitempty"`
+	Command string            `json:"command,omitempty"`
+	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 }
 
 func entryOf(h *Host, s Server) entry {
+	if s.URL != "" {
+		e := entry{URL: s.URL}
+		if h.remote != "" {
+			e.Type = s.Transport
+		}
+		return e
+	}
 	e := entry{Command: s.Command, Args: s.Args, Env: s.Env}
 	if h.typed {
 		e.Type = "stdio"
@@ -187,20 +201,29 @@ func entryOf(h *Host, s Server) entry {
 // variables.
 func merged(old map[string]any, h *Host, s Server) map[string]any {
 	out := maps.Clone(old)
-	for _, name := range []string{"url", "httpUrl", "headers", "http_headers", "bearer_token_env_var"} {
-		delete(out, name) // of another transport
+	stale := []string{"type", "url", "httpUrl", "headers", "http_headers", "bearer_token_env_var"}
+	if s.URL != "" {
+		stale = []string{"type", "httpUrl", "command", "args", "env", "cwd"}
 	}
-	delete(out, "type")
-	if h.typed {
-		out["type"] = "stdio"
+	for _, name := range stale { // of another transport
+		delete(out, name)
 	}
-	out["command"], out["args"] = s.Command, s.Args
-	if env, _ := old["env"].(map[string]any); len(s.Env) > 0 {
+	e := entryOf(h, s)
+	set := func(name string, value any, is bool) {
+		if is {
+			out[name] = value
+		}
+	}
+	set("type", e.Type, e.Type != "")
+	set("url", e.URL, e.URL != "")
+	set("command", e.Command, e.Command != "")
+	set("args", e.Args, e.URL == "")
+	if env, _ := old["env"].(map[string]any); len(e.Env) > 0 {
 		all := maps.Clone(env)
 		if all == nil {
 			all = map[string]any{}
 		}
-		for name, value := range s.Env {
+		for name, value := range e.Env {
 			all[name] = value
 		}
 		out["env"] = all
