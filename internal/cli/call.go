@@ -263,7 +263,12 @@ func callHere(ctx context.Context, a *app.App, name string, args json.RawMessage
 		return tool.Result{}, unknownTool(a, name)
 	}
 	ctx = caller.With(ctx, &caller.Caller{Client: app.Name, Version: version, Transport: "cli", Session: "cli"})
-	return set.Call(ctx, called, args), nil
+	if err := a.History.Open(ctx); err != nil {
+		return tool.Result{}, err
+	}
+	res := set.Call(ctx, called, args)
+	// What the call replaced is kept, although the person may have lost patience.
+	return res, a.History.Close(context.WithoutCancel(ctx))
 }
 
 func unknownTool(a *app.App, name string) error {

@@ -68,7 +68,7 @@ func historyList(t *terminal, f *flags) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return t.printJSON(versions)
+					return t.printJSON(records(versions))
 				}
 				return printVersions(t, versions)
 			})
@@ -80,6 +80,38 @@ func historyList(t *terminal, f *flags) *cobra.Command {
 	return cmd
 }
 
+// record is a version as it is printed for programs.
+type record struct {
+	ID        int64  `json:"id"`
+	Path      string `json:"path"`
+	Hash      string `json:"hash"`
+	SizeBytes int64  `json:"size_bytes"`
+	Operation string `json:"operation"`
+	Who       string `json:"who"`
+	Agent     string `json:"agent,omitempty"`
+	When      string `json:"when"`
+	Kept      bool   `json:"kept"`
+}
+
+func records(versions []archive.Version) []record {
+	out := make([]record, 0, len(versions))
+	for _, v := range versions {
+		out = append(out, record{
+			ID: v.ID, Path: v.Path, Hash: v.Hash, SizeBytes: v.Size, Operation: v.Op, Who: who(v), Agent: v.By.Agent,
+			When: v.By.Time.UTC().Format(time.RFC3339), Kept: v.Keep,
+		})
+	}
+	return out
+}
+
+// who made a version.
+func who(v archive.Version) string {
+	if v.By.External {
+		return "external"
+	}
+	return v.By.Client
+}
+
 func printVersions(t *terminal, versions []archive.Version) error {
 	if len(versions) == 0 {
 		t.say("no version is kept")
@@ -88,15 +120,11 @@ func printVersions(t *terminal, versions []archive.Version) error {
 	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "ID\tWHEN\tWHO\tDID\tBYTES\tKEPT\tPATH")
 	for _, v := range versions {
-		who := v.By.Client
-		if v.By.External {
-			who = "external"
-		}
 		kept := "yes"
 		if !v.Keep {
 			kept = "no"
 		}
-		_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%s\t%s\n", v.ID, v.By.Time.Local().Format("2006-01-02 15:04:05"), who, v.Op, v.Size, kept, v.Path)
+		_, _ = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%s\t%s\n", v.ID, v.By.Time.Local().Format("2006-01-02 15:04:05"), who(v), v.Op, v.Size, kept, v.Path)
 	}
 	return w.Flush()
 }
