@@ -4,9 +4,11 @@
 GOLANGCI   := v2.14.0
 GORELEASER := v2.16.0
 NFPM       := v2.45.2
+REGISTRY   := v1.8.6
 FUZZTIME ?= 60s
 COUNT    ?= 20
 VERSION  ?=
+SNAPSHOT ?= --snapshot
 
 PROGRAM   := async-crud-mcp
 MODULE    := github.com/async-crud-mcp/async-crud-mcp
@@ -31,7 +33,7 @@ check: deps ## format, vet, staticcheck, golangci-lint, and generated documents 
 	go run ./scripts/changelog -check
 
 deps: ## fetch what checks and tests need and this machine lacks
-	@go run ./scripts/deps -golangci $(GOLANGCI) -nfpm $(NFPM)
+	@go run ./scripts/deps -golangci $(GOLANGCI) -nfpm $(NFPM) -registry $(REGISTRY)
 
 build: ## build bin/async-crud-mcp; VERSION=1.2.3 names a release
 	$(GOBUILD) -o bin/ ./cmd/$(PROGRAM)
@@ -60,6 +62,11 @@ $(PLATFORMS:%=cross/%): cross/%:
 vet/darwin vet/windows: vet/%:
 	GOOS=$* CGO_ENABLED=0 go vet ./...
 
-release: ## everything a release has, in dist/, unpublished; VERSION=1.2.3 names it
+release: ## everything a release has, in dist/, unpublished; VERSION=1.2.3 names it, SNAPSHOT= publishes
 	SNAPSHOT_VERSION=$(or $(VERSION),$(shell sed -n 's/^var version = "\(.*\)"/\1/p' internal/cli/version.go)) \
-		go run github.com/goreleaser/goreleaser/v2@$(GORELEASER) release --snapshot --clean
+		go run github.com/goreleaser/goreleaser/v2@$(GORELEASER) release --clean $(SNAPSHOT)
+
+.PHONY: publish-entry
+publish-entry: # dist/server.json to the MCP registry, from a workflow that GitHub vouches for
+	go run github.com/modelcontextprotocol/registry/cmd/publisher@$(REGISTRY) login github-oidc
+	go run github.com/modelcontextprotocol/registry/cmd/publisher@$(REGISTRY) publish dist/server.json

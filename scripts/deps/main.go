@@ -32,16 +32,17 @@ func main() {
 	manifest := flag.String("manifest", "test/hosts/deps.txt", "list of npm packages")
 	linter := flag.String("golangci", "", "version of golangci-lint to build; empty for none")
 	packager := flag.String("nfpm", "", "version of nfpm to build; empty for none")
+	registry := flag.String("registry", "", "version of the MCP registry, whose module has the schema of server.json; empty for none")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *manifest, *linter, *packager); err != nil {
+	if err := run(ctx, *manifest, *linter, *packager, *registry); err != nil {
 		fmt.Fprintln(os.Stderr, "deps:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, manifest, linter, packager string) error {
+func run(ctx context.Context, manifest, linter, packager, registry string) error {
 	cache, err := cacheDir()
 	if err != nil {
 		return err
@@ -62,6 +63,10 @@ func run(ctx context.Context, manifest, linter, packager string) error {
 	})
 	wg.Go(func() {
 		r.add("Go modules", retry(ctx, func() error { return command(ctx, "", "go", "mod", "download") }))
+		if registry != "" {
+			const module = "github.com/modelcontextprotocol/registry"
+			r.add("MCP registry", retry(ctx, func() error { return command(ctx, "", "go", "mod", "download", module+"@"+registry) }))
+		}
 		for _, t := range []tool{
 			{"golangci-lint", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint", linter},
 			{"nfpm", "github.com/goreleaser/nfpm/v2/cmd/nfpm", packager},

@@ -1,13 +1,11 @@
 package release
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -136,38 +134,4 @@ func packageSettings(t *testing.T, shared string) []byte {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// tool finds a program that make deps builds, in the version that the Makefile
-// pins. A test whose tool is not there skips when the registry did not answer;
-// otherwise it fails in CI and skips with advice elsewhere.
-func tool(t *testing.T, name, variable string) string {
-	t.Helper()
-	m := regexp.MustCompile(`(?m)^` + variable + `\s*:= (\S+)$`).FindStringSubmatch(read(t, source("Makefile")))
-	if m == nil {
-		t.Fatalf("the Makefile does not pin %s", variable)
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache := filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), program)
-	exe := filepath.Join(cache, "tools", name+"-"+m[1]+"-"+runtime.Version())
-	if _, err := os.Stat(exe); err == nil {
-		return exe
-	}
-	missing, err := os.ReadFile(filepath.Join(cache, "missing.txt"))
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(missing)) {
-		if why, ok := strings.CutPrefix(strings.TrimSpace(line), name+"\tregistry unreachable:"); ok {
-			t.Skipf("registry unreachable: %s", why)
-		}
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatalf("no %s %s; run make deps", name, m[1])
-	}
-	t.Skipf("no %s %s; run make deps", name, m[1])
-	return ""
 }

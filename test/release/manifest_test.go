@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -91,6 +92,43 @@ func TestRegistryEntryNamesTheReleaseAndItsBundle(t *testing.T) {
 	if want := []string{"mcpb", "oci"}; !slices.Equal(kinds, want) {
 		t.Errorf("packages %v, want %v", kinds, want)
 	}
+}
+
+// TestRegistryEntryIsOfTheSchema judges server.json by the schema that the
+// registry itself holds it to; its module brings it along.
+func TestRegistryEntryIsOfTheSchema(t *testing.T) {
+	version := pinned(t, "REGISTRY")
+	var module struct{ Dir string }
+	// Without a proxy: what make deps fetched, or nothing.
+	got := command(t, append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=mod"), "go", "mod", "download", "-json", "github.com/modelcontextprotocol/registry@"+version)
+	if err := json.Unmarshal([]byte(got.stdout), &module); err != nil || module.Dir == "" {
+		absent(t, "MCP registry", version)
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(module.Dir, "internal", "validators", "schemas", "2025-12-11.json"))), &schema); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := schema.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := read(t, source("packaging", "server.json"))
+	if err := rules.Validate(value(t, text)); err != nil {
+		t.Error(err)
+	}
+	// The rules do see what is wrong.
+	if err := rules.Validate(value(t, strings.Replace(text, `"type": "stdio"`, `"type": "telegraph"`, 1))); err == nil {
+		t.Error("an unknown transport passes")
+	}
+}
+
+func value(t *testing.T, text string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 func TestManifestsHaveTheVersionOfTheSource(t *testing.T) {

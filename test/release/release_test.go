@@ -7,11 +7,13 @@ package release
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -118,4 +120,54 @@ func tree(t *testing.T, dir string) []string {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// tool finds a program that make deps builds, in the version that the Makefile
+// pins.
+func tool(t *testing.T, name, variable string) string {
+	t.Helper()
+	version := pinned(t, variable)
+	exe := filepath.Join(cache(t), "tools", name+"-"+version+"-"+runtime.Version())
+	if _, err := os.Stat(exe); err != nil {
+		absent(t, name, version)
+	}
+	return exe
+}
+
+func pinned(t *testing.T, variable string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^` + variable + `\s*:= (\S+)$`).FindStringSubmatch(read(t, source("Makefile")))
+	if m == nil {
+		t.Fatalf("the Makefile does not pin %s", variable)
+	}
+	return m[1]
+}
+
+func cache(t *testing.T) string {
+	t.Helper()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), program)
+}
+
+// absent ends a test that lacks something make deps fetches. It is skipped when
+// the registry did not answer; otherwise it fails in CI and is skipped with advice
+// elsewhere.
+func absent(t *testing.T, name, version string) {
+	t.Helper()
+	missing, err := os.ReadFile(filepath.Join(cache(t), "missing.txt"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(missing)) {
+		if why, ok := strings.CutPrefix(strings.TrimSpace(line), name+"\tregistry unreachable:"); ok {
+			t.Skipf("registry unreachable: %s", why)
+		}
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("no %s %s; run make deps", name, version)
+	}
+	t.Skipf("no %s %s; run make deps", name, version)
 }
