@@ -81,13 +81,14 @@ func All(e Engines) []*tool.Tool {
 
 // Instructions tell a model when to use what. They are sent once per session
 // and stay under 150 words.
-const Instructions = `async-crud-mcp stands between you and the project's files, so that agents working side by side do not overwrite each other. Use its tools for every read and change of files.
+const Instructions = `async-crud-mcp stands between you and the project, so that agents working side by side do not overwrite each other. Use its tools for every read, change and search of files and for every command.
 
-- A call answers NO_PROJECT_ACTIVATED: call crud_activate_project with the project's absolute path.
-- Read with async_read and keep the hash; change with async_update and that expected_hash. Create with async_write. Several files: the batch tools.
+- NO_PROJECT_ACTIVATED: call crud_activate_project with the project's absolute path.
+- Read with async_read and keep the hash; change with async_update and that expected_hash. Create with async_write. Several files: the batch tools. Find with async_search.
 - status "contention": others changed the file and nothing was written. Read diff and patch_verdicts, adjust, send again with current_hash; or set on_contention: "merge".
+- Builds, tests, git: async_exec; long ones with background, then async_wait. status "denied": reason names the tool to use instead.
 - status "error": message says what is wrong, details.next what to do.
-- crud_get_config shows the limits in force; crud_update_config can only tighten them, unless a person confirms. health shows how the server is.`
+- crud_get_config shows the limits in force; health shows how the server is.`
 
 // now is the timestamp of a result.
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
