@@ -122,9 +122,11 @@ func (x *index) plan(ctx context.Context, s *search, start fsys.Stamp) ([]job, b
 		x.expire() // the index is of another directory of this name
 		return nil, false
 	}
+	var dir openDir
 	for _, e := range linked {
-		x.compare(e)
+		x.compare(e, &dir)
 	}
+	dir.close()
 	var query trigram.Query
 	if !s.scope.Redacts { // what is shown in place of hidden text is in no index
 		query = trigram.NewQuery(s.query.Required())
@@ -254,9 +256,13 @@ func (x *index) obeyLocked(rules *access.Rules) {
 }
 
 // compare loosens a file that is not the one that was read.
-func (x *index) compare(e *entry) (same bool) {
+func (x *index) compare(e *entry, dir *openDir) (same bool) {
 	version := e.version.Load()
-	info, err := e.dir.path.In(e.name()).Stat()
+	var info fsys.Info
+	d, err := dir.open(e.dir)
+	if err == nil {
+		info, err = d.Stat(e.name())
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err == nil && info.Stamp == e.stamp && version == e.version.Load() {
@@ -281,7 +287,7 @@ func (w *worker) job(j *job, dir *openDir) {
 			o := w.look(j.rel, v.Text, j.parts, wanted)
 			v.Release()
 			// What is shown is what the file holds now, told or not.
-			if o.count == 0 || !wanted || x.compare(j.entry) {
+			if o.count == 0 || !wanted || x.compare(j.entry, dir) {
 				w.remembered.Store(true)
 				w.take(o)
 				return
