@@ -178,19 +178,19 @@ func (d *Daemon) serve(ctx context.Context, c net.Conn) {
 		return // it only looked whether somebody is here
 	}
 	_ = c.SetReadDeadline(time.Time{})
-	if err != nil {
-		d.answer(conn, control.Answer{Code: control.CodeHello, Message: err.Error()})
-		return
-	}
-	if inJob(c) {
+	switch {
+	case err != nil:
+		err = d.answer(conn, control.Answer{Code: control.CodeHello, Message: err.Error()})
+	case inJob(c):
 		d.log.Warn("a command of ours tried to connect", "pid", hello.PID)
-		d.answer(conn, control.Answer{
+		err = d.answer(conn, control.Answer{
 			Code: control.CodeInJob, Message: "a command that an agent runs cannot use the server that runs it",
 			Cure: "call the server's tools directly",
 		})
-		return
+	default:
+		err = d.admit(ctx, conn, hello)
 	}
-	if err := d.admit(ctx, conn, hello); err != nil {
+	if err != nil {
 		d.log.Debug("a connection ended", "kind", hello.Kind, "pid", hello.PID, "err", err)
 	}
 }

@@ -91,7 +91,7 @@ func visit(p *project, answered *sync.WaitGroup, leave <-chan struct{}) error {
 	_, _ = io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || !strings.Contains(line, `"result"`) {
-		err = fmt.Errorf("ping = %q, %v; said: %s", line, err, &said)
+		err = errors.Join(fmt.Errorf("ping = %q; said: %s", line, &said), err)
 	}
 	done()
 	<-leave

@@ -209,7 +209,7 @@ func (b *bridge) passThrough(begin []byte, r *bufio.Reader) error {
 	b.mu.Lock()
 	conn := b.conn
 	b.mu.Unlock()
-	var to io.Writer = io.Discard
+	to := io.Discard
 	if conn != nil {
 		to = conn
 	}
