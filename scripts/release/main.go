@@ -23,9 +23,8 @@ import (
 //go:generate go run . stamp
 
 const (
-	program    = "async-crud-mcp"
-	module     = "github.com/async-crud-mcp/async-crud-mcp"
-	repository = "https://" + module
+	program = "async-crud-mcp"
+	module  = "github.com/async-crud-mcp/async-crud-mcp"
 )
 
 func main() {

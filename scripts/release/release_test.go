@@ -178,8 +178,14 @@ func TestFolderHasTheArchiveAndItsChecksum(t *testing.T) {
 
 func TestPartsRefuseWhatIsMissing(t *testing.T) {
 	for _, args := range [][]string{
-		nil, {"everything"}, {"share"}, {"sbom", "x"}, {"bundle", "-version", "1", "-o", "x"},
-		{"bundle", "-version", "1", "-o", filepath.Join(t.TempDir(), "x"), "no-such-*"}, {"server", "-version", "1"}, {"folder"},
+		nil,
+		{"everything"},
+		{"share"},
+		{"sbom", "x"},
+		{"bundle", "-version", "1", "-o", "x"},
+		{"bundle", "-version", "1", "-o", filepath.Join(t.TempDir(), "x"), "no-such-*"},
+		{"server", "-version", "1"},
+		{"folder"},
 		{"sbom", "-version", "1", "-o", filepath.Join(t.TempDir(), "x"), "main.go"},
 	} {
 		if err := run(args); err == nil {
