@@ -222,6 +222,7 @@ type content struct {
 	sum   [sha256.Size]byte
 	hash  string
 	large int64 // size of a file over the limit, whose bytes were not kept; else 0
+	stamp fsys.Stamp
 }
 
 func contentOf(raw []byte) content {
@@ -234,11 +235,13 @@ func (c content) onDisk() fsys.Content { return fsys.Content{Sum: c.sum, Bytes: 
 
 // load reads the file under its lock.
 func (t *target) load() (content, error) {
-	raw, _, err := t.path.Read(t.scope.Limits.MaxFileSize)
+	raw, stamp, err := t.path.Read(t.scope.Limits.MaxFileSize)
 	if err != nil {
 		return content{}, t.failed(err)
 	}
-	return contentOf(raw), nil
+	c := contentOf(raw)
+	c.stamp = stamp
+	return c, nil
 }
 
 // loadAny is load, but a file over the size limit is no error: its bytes go by,
@@ -248,16 +251,33 @@ func (t *target) loadAny() (content, error) {
 	if !errors.Is(err, fsys.ErrTooLarge) {
 		return c, err
 	}
-	const any = 1 << 50
 	info, err := t.path.Stat()
 	if err != nil {
 		return content{}, t.failed(err)
 	}
-	sum, _, err := t.path.Hash(any)
+	sum, stamp, err := t.path.Hash(anySize)
 	if err != nil {
 		return content{}, t.failed(err)
 	}
-	return content{sum: sum, hash: hashOf(sum), large: max(info.Size, 1)}, nil
+	return content{sum: sum, hash: hashOf(sum), large: max(info.Size, 1), stamp: stamp}, nil
+}
+
+// anySize is no bound.
+const anySize = 1 << 50
+
+// still returns ErrChanged if the file does not hold c any more: somebody outside
+// was faster. Renaming it is no change.
+func (t *target) still(c content) error {
+	info, err := t.path.Stat()
+	now := info.Stamp
+	if now.Ctime = c.stamp.Ctime; err == nil && now == c.stamp {
+		return nil
+	}
+	sum, _, err := t.path.Hash(anySize)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && sum != c.sum {
+		err = fsys.ErrChanged
+	}
+	return err
 }
 
 // hashOf names content: sha256 of the raw bytes.

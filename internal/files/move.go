@@ -63,29 +63,40 @@ func (e *Engine) rename(ctx context.Context, r RenameRequest) (out Outcome[Renam
 		return out, err
 	}
 	defer lease.Release()
-	current, err := from.loadAny()
+	for range outsideTries {
+		if out, err = from.renameFile(ctx, lease, to, r); !errors.Is(err, fsys.ErrChanged) {
+			return out, err
+		}
+	}
+	return out, from.failed(fsys.ErrChanged)
+}
+
+// renameFile moves a file under its lock; ErrChanged if somebody outside changed it
+// after it was looked at.
+func (t *target) renameFile(ctx context.Context, lease lock.Lease, to *target, r RenameRequest) (out Outcome[Renamed], err error) {
+	current, err := t.loadAny()
 	if err != nil {
 		return out, err
 	}
 	if r.ExpectedHash != "" && !sameHash(r.ExpectedHash, current.hash) {
-		return Outcome[Renamed]{Contention: from.contention(r.ExpectedHash, r.DiffFormat, current)}, nil //nolint:contextcheck // a look at who made a version is short, and the answer needs it
+		return Outcome[Renamed]{Contention: t.contention(r.ExpectedHash, r.DiffFormat, current)}, nil //nolint:contextcheck // a look at who made a version is short, and the answer needs it
 	}
-	from.served(current)
+	t.served(current)
 	if r.Overwrite {
 		if old, err := to.loadAny(); err == nil {
 			to.served(old) // what is overwritten can be taken back
 		}
 	}
 	var done *Renamed
-	if err := e.making(func() error {
-		done, err = from.moveTo(to, lease, r)
+	if err := t.making(func() error {
+		done, err = t.moveTo(to, lease, r, &current)
 		return err
 	}); err != nil {
 		return out, err
 	}
 	done.Hash = current.hash
-	e.opts.History.Rename(from.scope.Project, from.path.String(), to.path.String())
-	from.announce(ctx, "")
+	t.opts.History.Rename(t.scope.Project, t.path.String(), to.path.String())
+	t.announce(ctx, "")
 	to.remember(ctx, current)
 	return Outcome[Renamed]{Done: done}, nil
 }
@@ -106,9 +117,15 @@ func (t *target) free(overwrite bool) error {
 	return nil
 }
 
-func (t *target) moveTo(to *target, lease lock.Lease, r RenameRequest) (*Renamed, error) {
+// moveTo moves the file that was read as c, or what else there is.
+func (t *target) moveTo(to *target, lease lock.Lease, r RenameRequest, c *content) (*Renamed, error) {
 	done := &Renamed{OldPath: t.path.String(), NewPath: to.path.String()}
 	err := lease.Commit(func() (err error) {
+		if c != nil {
+			if err := t.still(*c); err != nil {
+				return err
+			}
+		}
 		done.CrossFilesystem, err = fsys.Rename(t.path, to.path, fsys.RenameOptions{
 			Overwrite: r.Overwrite, MakeDirs: r.CreateDirs, Sync: t.scope.Limits.Sync,
 		})
@@ -116,6 +133,12 @@ func (t *target) moveTo(to *target, lease lock.Lease, r RenameRequest) (*Renamed
 			// A link took the place of what was to be moved at the last moment.
 			if _, back := fsys.Rename(to.path, t.path, fsys.RenameOptions{Sync: t.scope.Limits.Sync}); back == nil {
 				return fsys.ErrMoved
+			}
+		}
+		if err == nil && c != nil && !r.Overwrite && !done.CrossFilesystem && errors.Is(to.still(*c), fsys.ErrChanged) {
+			// It was saved at the last moment: it goes back, to be looked at again.
+			if _, back := fsys.Rename(to.path, t.path, fsys.RenameOptions{Sync: t.scope.Limits.Sync}); back == nil {
+				return fsys.ErrChanged
 			}
 		}
 		return err
@@ -164,7 +187,7 @@ func (t *target) renameDir(ctx context.Context, to *target, r RenameRequest) (*R
 			return nil, denied(p.String(), d)
 		}
 	}
-	done, err := t.moveTo(to, lease, r)
+	done, err := t.moveTo(to, lease, r, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -195,21 +218,36 @@ func (e *Engine) copy(ctx context.Context, r CopyRequest) (*Copied, error) {
 		return nil, err
 	}
 	defer lease.Release()
-	c, err := from.load()
+	for range outsideTries {
+		done, err := from.copyTo(ctx, lease, to, r)
+		if !errors.Is(err, fsys.ErrChanged) {
+			return done, err
+		}
+	}
+	return nil, from.failed(fsys.ErrChanged)
+}
+
+// copyTo copies a file under its lock; ErrChanged if somebody outside changed it
+// after it was looked at.
+func (t *target) copyTo(ctx context.Context, lease lock.Lease, to *target, r CopyRequest) (*Copied, error) {
+	c, err := t.load()
 	if err != nil {
 		return nil, err
 	}
-	if d := from.scope.Content.ScanBytes(c.raw); d != nil {
-		return nil, from.blocked(d)
+	if d := t.scope.Content.ScanBytes(c.raw); d != nil {
+		return nil, t.blocked(d)
 	}
 	if r.Overwrite {
 		if old, err := to.load(); err == nil {
 			to.served(old)
 		}
 	}
-	err = e.making(func() error {
+	err = t.making(func() error {
 		return lease.Commit(func() error {
-			return fsys.Copy(from.path, to.path, fsys.RenameOptions{Overwrite: r.Overwrite, MakeDirs: r.CreateDirs, Sync: from.scope.Limits.Sync})
+			if err := t.still(c); err != nil {
+				return err
+			}
+			return fsys.Copy(t.path, to.path, fsys.RenameOptions{Overwrite: r.Overwrite, MakeDirs: r.CreateDirs, Sync: t.scope.Limits.Sync})
 		})
 	})
 	switch {
@@ -221,7 +259,7 @@ func (e *Engine) copy(ctx context.Context, r CopyRequest) (*Copied, error) {
 		return nil, to.failed(err)
 	}
 	to.remember(ctx, c)
-	return &Copied{From: from.path.String(), To: to.path.String(), Hash: c.hash, BytesWritten: int64(len(c.raw))}, nil
+	return &Copied{From: t.path.String(), To: to.path.String(), Hash: c.hash, BytesWritten: int64(len(c.raw))}, nil
 }
 
 // Mkdir makes a directory.
