@@ -139,6 +139,7 @@ func (p *process) send(message string) {
 // receive reads messages until one satisfies want.
 func (p *process) receive(want func(m map[string]any) bool) map[string]any {
 	p.t.Helper()
+	defer time.AfterFunc(2*patience, func() { _ = p.cmd.Process.Kill() }).Stop() // what never comes ends the reading
 	for p.out.Scan() {
 		var m map[string]any
 		if err := json.Unmarshal(p.out.Bytes(), &m); err != nil {

@@ -34,12 +34,13 @@ func TestAFileIsFollowedWhoeverChangesIt(t *testing.T) {
 	if got := p.request(3, "resources/subscribe", fmt.Sprintf(`{"uri":%q}`, uri)); len(got) != 0 {
 		t.Fatalf("subscribe = %v", got)
 	}
+	isUpdate := func(m map[string]any) bool {
+		params, _ := m["params"].(map[string]any)
+		return m["method"] == "notifications/resources/updated" && params["uri"] == uri
+	}
 	told := func() {
 		t.Helper()
-		p.receive(func(m map[string]any) bool {
-			params, _ := m["params"].(map[string]any)
-			return m["method"] == "notifications/resources/updated" && params["uri"] == uri
-		})
+		p.receive(isUpdate)
 	}
 	if err := os.WriteFile(file, []byte("from outside\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -48,8 +49,12 @@ func TestAFileIsFollowedWhoeverChangesIt(t *testing.T) {
 	if got := fmt.Sprint(p.request(4, "resources/read", fmt.Sprintf(`{"uri":%q}`, uri))); !strings.Contains(got, "text:from outside\n") {
 		t.Errorf("read = %s", got)
 	}
-	p.request(5, "tools/call", fmt.Sprintf(`{"name":"async_append","arguments":{"path":%q,"content":"more\n"}}`, file))
-	told()
+	p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"async_append","arguments":{"path":%q,"content":"more\n"}}}`, file))
+	answered, updated := false, false
+	p.receive(func(m map[string]any) bool { // in whatever order
+		answered, updated = answered || m["id"] == 5.0, updated || isUpdate(m)
+		return answered && updated
+	})
 	if err := os.RemoveAll(filepath.Join(root, "dir")); err != nil {
 		t.Fatal(err)
 	}
