@@ -12,9 +12,13 @@
 // limit with what it has, and says so. Only its results hold memory in proportion
 // to what it finds, and those are bounded.
 //
-// An Engine is safe for concurrent use; its goroutines end with the call. How a
-// pattern is matched is linematch's work, which names are ignored ignore's, and
-// that no link leads out fsys's.
+// While Run runs, trees that are searched get an index, which stands in for
+// reading all of them: see index. The answer is the same with and without it.
+//
+// An Engine is safe for concurrent use; a call's goroutines end with it, those of
+// indexes with Run. How a pattern is matched is linematch's work, which names are
+// ignored ignore's, what an index holds trigram's, that changes are told watch's,
+// and that no link leads out fsys's.
 package search
 
 import (
