@@ -159,10 +159,18 @@ func TestBackgroundCommandIsAnnouncedAndTellsWhatItChanged(t *testing.T) {
 			t.Fatalf("the project is not watched: %v", got)
 		}
 	}
-	got := p.call(3, "async_exec", map[string]any{"command": "./run.sh", "background": true})
-	job := got["task_id"].(string)
-	m := p.receive(func(m map[string]any) bool { return m["method"] == "notifications/message" })
-	told, _ := json.Marshal(m["params"])
+	p.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"async_exec","arguments":{"command":"./run.sh","background":true}}}`)
+	var job string
+	var told []byte
+	p.receive(func(m map[string]any) bool { // in whatever order
+		if m["id"] == 3.0 {
+			job = m["result"].(map[string]any)["structuredContent"].(map[string]any)["task_id"].(string)
+		}
+		if m["method"] == "notifications/message" {
+			told, _ = json.Marshal(m["params"])
+		}
+		return job != "" && told != nil
+	})
 	for _, want := range []string{`"event_type":"shell_job_completed"`, `"job_id":"` + job + `"`, `"command":"./run.sh"`, `"status":"completed"`, `"exit_code":0`, `"stdout":"done\n"`} {
 		if !strings.Contains(string(told), want) {
 			t.Errorf("the announcement lacks %s: %s", want, told)
