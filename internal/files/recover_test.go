@@ -2,6 +2,7 @@ package files_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -50,10 +51,7 @@ func TestAHalfDoneBatchIsFinishedOrTakenBack(t *testing.T) {
 	old := map[string]string{"a": "a old", "b": "b old"}
 	done := map[string]string{"a": "a new", "b": "b new", "new/c": "c new"}
 	with := func(base map[string]string, name, text string) map[string]string {
-		out := make(map[string]string)
-		for k, v := range base {
-			out[k] = v
-		}
+		out := maps.Clone(base)
 		if out[name] = text; text == "" {
 			delete(out, name)
 		}
