@@ -55,9 +55,10 @@ type Verdict struct {
 
 // Warning is something in the files that people should know.
 type Warning struct {
-	File string
-	Line int // 0: the whole file
-	Text string
+	File    string
+	Line    int // 0: the whole file
+	Text    string
+	Serious bool // a file could not be read as it is
 }
 
 func (w Warning) String() string {
@@ -157,7 +158,7 @@ func gather(sources []*source, functions bool) *table {
 	t := &table{byName: make(map[string]*Alias)}
 	for _, s := range sources {
 		if s.problem != "" {
-			t.warn(s.path, s.line, s.problem)
+			t.warnings = append(t.warnings, Warning{s.path, s.line, s.problem, true})
 		}
 		for _, d := range s.definitions {
 			t.define(s.path, d, functions)
@@ -168,7 +169,7 @@ func gather(sources []*source, functions bool) *table {
 
 func (t *table) warn(file string, line int, text string) {
 	if len(t.warnings) < maxWarnings {
-		t.warnings = append(t.warnings, Warning{file, line, text})
+		t.warnings = append(t.warnings, Warning{file, line, text, false})
 	}
 }
 

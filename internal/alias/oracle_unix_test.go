@@ -185,7 +185,7 @@ func TestNothingOutsideTheVerdictEverRuns(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	count := 2500
+	count := 1500
 	if os.Getenv("ACM_STRESS") != "" {
 		count = 30_000
 	}
@@ -193,7 +193,7 @@ func TestNothingOutsideTheVerdictEverRuns(t *testing.T) {
 		o.try(names[r.IntN(len(names))].Name, attempt(r))
 	}
 	t.Logf("%d ran, %d were refused", o.ran, o.denied)
-	if o.ran < 100 || o.denied < 1000 {
+	if o.ran < 100 || o.denied < 800 {
 		t.Errorf("%d ran, %d were refused; the attempts show too little", o.ran, o.denied)
 	}
 }

@@ -58,7 +58,7 @@ func NewRules(allow, deny []string) (*Rules, error) {
 				continue
 			}
 			if len(one.readings) > 1 {
-				r.warnings = append(r.warnings, Warning{list.key, 0, "the pattern " + text + " is also read as " + one.readings[1].String() +
+				r.warnings = append(r.warnings, Warning{File: list.key, Text: "the pattern " + text + " is also read as " + one.readings[1].String() +
 					", since in single quotes YAML keeps both backslashes"})
 			}
 			*list.into = append(*list.into, one)

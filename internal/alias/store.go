@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -244,9 +245,7 @@ func (s *Store) Reload(path string) {
 		return
 	}
 	s.mu.Lock()
-	for path, src := range fresh {
-		s.sources[path] = src
-	}
+	maps.Copy(s.sources, fresh)
 	s.turn++
 	s.mu.Unlock()
 	s.rebuild(fresh)
@@ -286,9 +285,7 @@ func (s *Store) rebuild(fresh map[string]*source) {
 			s.mu.Unlock()
 			continue
 		}
-		for key, e := range made {
-			s.books[key] = e
-		}
+		maps.Copy(s.books, made)
 		s.mu.Unlock()
 		slices.Sort(names)
 		names = slices.Compact(names)

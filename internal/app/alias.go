@@ -33,7 +33,6 @@ type aliases struct {
 
 	mu    sync.Mutex
 	tools []*tool.Tool // guarded by mu
-	notes []string     // about the names of tools; guarded by mu
 }
 
 // aliasSettings maps settings to what a catalogue is made of.
@@ -85,9 +84,12 @@ func (a *App) makeAliasTools(c config.Aliases) {
 	if c.ToolPerAlias && len(c.AliasFiles) > 0 {
 		tools, notes = catalog.AliasTools(a.Shell, a.aliases.store.Book(aliasSettings(c)))
 	}
+	for _, note := range notes {
+		a.Logger.Warn("a tool of an alias is numbered", "note", note)
+	}
 	a.aliases.mu.Lock()
 	defer a.aliases.mu.Unlock()
-	a.aliases.tools, a.aliases.notes = tools, notes
+	a.aliases.tools = tools
 	a.aliases.turn.Add(1)
 }
 
@@ -144,6 +146,7 @@ func (a *App) aliasScope(ctx context.Context) (*shell.AliasScope, error) {
 	s.MaxTimeout = seconds(c.Shell.TimeoutMax)
 	s.Timeout = min(seconds(c.Aliases.DefaultTimeoutSeconds), s.MaxTimeout)
 	s.MaxStdout, s.MaxStderr, s.Jobs = c.Aliases.MaxStdoutBytes, c.Aliases.MaxStderrBytes, jobLimits(c)
+	s.PerAlias = c.Aliases.ToolPerAlias
 	s.Sandbox = func(dir string) (*sandbox.Sandbox, error) { return sandbox.New(a.sandboxOptions(c, workspace(dir, s))) }
 	return s, nil
 }
@@ -210,15 +213,12 @@ func (a *App) aliasFindings() []health.Finding {
 		add("no alias may run: "+err.Error(), "correct the pattern")
 	}
 	for _, w := range a.aliases.store.Book(aliasSettings(c)).Warnings() {
-		add(w.String(), "correct it there, or take the file out of aliases.alias_files")
-	}
-	a.aliases.mu.Lock()
-	defer a.aliases.mu.Unlock()
-	for _, note := range a.aliases.notes {
-		add(note, "rename the alias to give its tool another name")
+		if w.Serious {
+			add(w.String(), "correct it there, or take the file out of aliases.alias_files")
+		}
 	}
 	return findings
 }
 
-// Aliases returns the catalogue for the project of ctx, for people.
-func (a *App) Aliases(ctx context.Context) (*alias.Book, error) { return a.Shell.Book(ctx) }
+// Aliases returns the aliases for the project of ctx, for people.
+func (a *App) Aliases(ctx context.Context) (*shell.AliasScope, error) { return a.Shell.Aliases(ctx) }

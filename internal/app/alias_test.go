@@ -210,7 +210,10 @@ func TestToolsOfAliasesFollowTheirFiles(t *testing.T) {
 	if a.Tools().Lookup("alias_run_hi") == nil || a.Tools().Lookup("alias_run_hi_2") == nil || a.Tools().Lookup("alias_run_bad") != nil {
 		t.Error("the tools are not those of the safe aliases")
 	}
-	if f := a.aliasFindings(); len(f) != 1 || !strings.Contains(f[0].Detail, "the alias hi is the tool alias_run_hi_2") {
+	if got := fmt.Sprint(callTool(t, a, "alias_catalog", `{}`)["aliases"]); !strings.Contains(got, "name:hi safe:true") || !strings.Contains(got, "tool:alias_run_hi_2") {
+		t.Errorf("the catalogue does not name the tools: %s", got)
+	}
+	if f := a.aliasFindings(); len(f) > 0 {
 		t.Errorf("%v", f)
 	}
 	if got := callTool(t, a, "alias.hi", `{"dryRun": false, "confirm": true}`); got["stdout"] != "hi\n" {
@@ -242,5 +245,28 @@ func TestCommandsCannotWriteAliasFiles(t *testing.T) {
 	o := a.sandboxOptions(a.Settings.Current().Config, home)
 	if !slices.Contains(o.Protected, filepath.Join(home, "aliases")) || !slices.Contains(o.Protected, filepath.Dir(a.aliasAudit.File())) {
 		t.Errorf("protected: %q", o.Protected)
+	}
+}
+
+func TestTheWorkingDirectoryIsJudgedWhereItLeads(t *testing.T) {
+	a, home := aliasApp(t, "", "alias hi='echo hi'\n", `aliases.allow_patterns=["^echo"]`, `aliases.default_cwd="~/in"`, `aliases.cwd_roots=["~/in"]`)
+	outside := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(home, "in", "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"out": outside, "in": filepath.Join(home, "in", "sub")} {
+		if err := os.Symlink(to, filepath.Join(home, "in", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for cwd, want := range map[string]string{
+		"": "in", "sub": "in/sub", "~/in/sub": "in/sub", "in": "in/sub", home + "/in": "in",
+		"out": "", "out/x": "", "..": "", "~": "", "~/in/../x": "", "/": "", outside: "", "sub/../../..": "",
+	} {
+		raw, _ := json.Marshal(map[string]string{"name": "hi", "cwd": cwd})
+		got := callTool(t, a, "alias_exec", string(raw))
+		if want != "" && got["cwd"] != filepath.Join(home, want) || want == "" && got["error_code"] != "PATH_OUTSIDE_BASE" {
+			t.Errorf("%q: %v, want %q", cwd, got, want)
+		}
 	}
 }

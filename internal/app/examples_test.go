@@ -61,10 +61,11 @@ func TestTheExamplesAreWhatTheySay(t *testing.T) {
 	if w := a.Settings.Current().Warnings(); len(w) > 0 || len(a.aliasFindings()) > 0 {
 		t.Errorf("warnings %v, findings %v", w, a.aliasFindings())
 	}
-	book, err := a.Aliases(t.Context())
+	scope, err := a.Aliases(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	book := scope.Book
 	for name, safe := range map[string]bool{
 		"ll": true, "la": true, "g": true, "gs": true, "gd": true, "recent": true, "todo": true, "since": true, "gp": false, "clean": false, "up": false,
 	} {

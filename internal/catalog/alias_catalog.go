@@ -35,6 +35,7 @@ type AliasItem struct {
 	Resolved   string   `json:"resolved,omitempty" jsonschema:"with the aliases it uses in their place"`
 	Uses       []string `json:"uses,omitempty" jsonschema:"aliases it is made of"`
 	Reason     string   `json:"reason,omitempty" jsonschema:"why it is not safe"`
+	Tool       string   `json:"tool,omitempty" jsonschema:"tool that is this alias alone"`
 }
 
 func aliasItem(a *alias.Alias) AliasItem {
@@ -48,10 +49,16 @@ func aliasItem(a *alias.Alias) AliasItem {
 }
 
 // AliasItems lists a whole catalogue, as alias://catalog has it.
-func AliasItems(book *alias.Book) []AliasItem {
+func AliasItems(scope *shell.AliasScope) []AliasItem {
+	var tools map[string]string
+	if scope.PerAlias {
+		tools = aliasToolNames(scope.Book)
+	}
 	items := []AliasItem{}
-	for _, a := range book.All() {
-		items = append(items, aliasItem(a))
+	for _, a := range scope.Book.All() {
+		item := aliasItem(a)
+		item.Tool = tools[a.Name]
+		items = append(items, item)
 	}
 	return items
 }
@@ -70,25 +77,24 @@ func AliasCatalog(engine *shell.Engine) *tool.Tool {
 			{Title: "Those about git", Args: `{"query": "git"}`, Status: tool.OK},
 		},
 	}, func(ctx context.Context, in AliasCatalogIn) (AliasCatalogOut, error) {
-		book, err := engine.Book(ctx)
+		scope, err := engine.Aliases(ctx)
 		if err != nil {
 			return AliasCatalogOut{}, err
 		}
 		out := AliasCatalogOut{Status: tool.OK, Aliases: []AliasItem{}}
 		room := catalogBytes
-		for _, a := range book.All() {
-			if !strings.Contains(a.Name, in.Query) && !strings.Contains(a.Resolved, in.Query) && !strings.Contains(a.Expansion, in.Query) {
+		for _, item := range AliasItems(scope) {
+			if !strings.Contains(item.Name, in.Query) && !strings.Contains(item.Resolved, in.Query) && !strings.Contains(item.Expansion, in.Query) {
 				continue
 			}
 			out.Total++
-			item := aliasItem(a)
 			if room -= len(item.Name) + len(item.Expansion) + len(item.Resolved) + len(item.SourceFile) + len(item.Reason) + 80; room < 0 {
 				out.Truncated = true
 				continue
 			}
 			out.Aliases = append(out.Aliases, item)
 		}
-		for _, w := range book.Warnings() {
+		for _, w := range scope.Book.Warnings() {
 			out.Warnings = append(out.Warnings, w.String())
 		}
 		return out, nil

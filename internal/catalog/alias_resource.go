@@ -23,11 +23,11 @@ func AliasCatalogResource(engine *shell.Engine) *tool.Resource {
 		Codes:    []fault.Code{fault.NoProjectActivated, fault.PathOutsideBase, fault.AliasNotFound},
 		Examples: []tool.ResourceExample{{Title: "All aliases", URI: aliasCatalogURI}},
 		Read: func(ctx context.Context, _ tool.Ref) ([]tool.Content, error) {
-			book, err := engine.Book(ctx)
+			scope, err := engine.Aliases(ctx)
 			if err != nil {
 				return nil, err
 			}
-			body, err := tool.Encode(AliasItems(book))
+			body, err := tool.Encode(AliasItems(scope))
 			if err != nil {
 				return nil, err
 			}

@@ -16,7 +16,23 @@ const AliasToolPrefix = "alias_run_"
 // AliasTools declares one tool for each safe alias. Aliases whose names become the
 // same tool name are numbered; the notes say which.
 func AliasTools(engine *shell.Engine, book *alias.Book) (tools []*tool.Tool, notes []string) {
-	taken := make(map[string]bool)
+	names := aliasToolNames(book)
+	for _, a := range book.All() {
+		name := names[a.Name]
+		if name == "" {
+			continue
+		}
+		if plain := aliasToolName(a.Name); name != plain {
+			notes = append(notes, fmt.Sprintf("the alias %s is the tool %s, since %s is taken", a.Name, name, plain))
+		}
+		tools = append(tools, aliasTool(engine, a, name))
+	}
+	return tools, notes
+}
+
+// aliasToolNames gives each safe alias the name of its tool.
+func aliasToolNames(book *alias.Book) map[string]string {
+	names, taken := make(map[string]string), make(map[string]bool)
 	for _, a := range book.All() {
 		if !a.Safe {
 			continue
@@ -27,12 +43,9 @@ func AliasTools(engine *shell.Engine, book *alias.Book) (tools []*tool.Tool, not
 			name = fmt.Sprintf("%s_%d", plain, n)
 		}
 		taken[name] = true
-		if name != plain {
-			notes = append(notes, fmt.Sprintf("the alias %s is the tool %s, since %s is taken", a.Name, name, plain))
-		}
-		tools = append(tools, aliasTool(engine, a, name))
+		names[a.Name] = name
 	}
-	return tools, notes
+	return names
 }
 
 // aliasToolName is the name of an alias as every host can take it.

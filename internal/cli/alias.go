@@ -51,15 +51,16 @@ func aliasList(t *terminal, f *flags) *cobra.Command {
 				return err
 			}
 			defer a.Close()
-			book, err := a.Aliases(cliContext(cmd.Context()))
+			scope, err := a.Aliases(cliContext(cmd.Context()))
 			if err != nil {
 				return err
 			}
+			book := scope.Book
 			for _, w := range book.Warnings() {
 				t.warn("%s", w)
 			}
 			if asJSON {
-				return t.printJSON(catalog.AliasItems(book))
+				return t.printJSON(catalog.AliasItems(scope))
 			}
 			for _, one := range book.All() {
 				t.print("%s %-16s %s\n", safety(t, one.Safe), one.Name, oneLine(one.Expansion))
@@ -114,11 +115,11 @@ func aliasShow(t *terminal, f *flags) *cobra.Command {
 					return err
 				}
 			} else {
-				book, err := a.Aliases(ctx)
+				scope, err := a.Aliases(ctx)
 				if err != nil {
 					return err
 				}
-				t.showAlias(book.Lookup(args[0]), out)
+				t.showAlias(scope.Book.Lookup(args[0]), out)
 			}
 			if !out.Safe {
 				return &failure{code: exitFailed, err: errors.New("it may not run"), silent: true}

@@ -36,6 +36,7 @@ type AliasScope struct {
 	MaxStdout  int // bytes handed out
 	MaxStderr  int
 	Jobs       job.Limits
+	PerAlias   bool // there is a tool for each safe alias
 	// Sandbox returns the sandbox of an alias that runs in dir.
 	Sandbox func(dir string) (*sandbox.Sandbox, error)
 }
@@ -69,14 +70,15 @@ const aliasShell = "bash"
 
 // Book returns the aliases of the caller.
 func (e *Engine) Book(ctx context.Context) (*alias.Book, error) {
-	scope, err := e.aliasScope(ctx)
+	scope, err := e.Aliases(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return scope.Book, nil
 }
 
-func (e *Engine) aliasScope(ctx context.Context) (*AliasScope, error) {
+// Aliases returns what aliases there are for the caller, and what they may do.
+func (e *Engine) Aliases(ctx context.Context) (*AliasScope, error) {
 	if e.opts.Alias == nil {
 		return nil, fault.New(fault.AliasNotFound, "this server has no aliases")
 	}
@@ -85,7 +87,7 @@ func (e *Engine) aliasScope(ctx context.Context) (*AliasScope, error) {
 
 // Alias judges an alias with its arguments and, if it is asked to, runs it.
 func (e *Engine) Alias(ctx context.Context, r AliasRequest) (AliasResult, error) {
-	scope, err := e.aliasScope(ctx)
+	scope, err := e.Aliases(ctx)
 	if err != nil {
 		return AliasResult{}, err
 	}
@@ -102,7 +104,7 @@ func (e *Engine) Alias(ctx context.Context, r AliasRequest) (AliasResult, error)
 		}
 		// The person took their time: what they saw must be what runs.
 		shown := plan
-		if scope, err = e.aliasScope(ctx); err != nil {
+		if scope, err = e.Aliases(ctx); err != nil {
 			return AliasResult{}, err
 		}
 		if plan, err = e.plan(scope, r); err != nil {
