@@ -120,9 +120,10 @@ if (($env:PATH -split ';') -notcontains $Dir) {
 }
 Write-Output ''
 Write-Output 'next:'
-Write-Output "  $at version                    what was installed"
-Write-Output "  $at serve --root DIR           serve a project on http://127.0.0.1:8720/mcp"
-Write-Output "  claude mcp add $program -- $at stdio --root DIR"
-Write-Output "  $at --help                     all commands"
+Write-Output "  $at setup     settings and hosts, after a few questions"
+Write-Output "  $at doctor    looks at everything, and says what to do"
+Write-Output "  $at --help    all commands"
 Write-Output ''
-Write-Output "to remove it: Remove-Item '$exe'"
+Write-Output 'to remove it:'
+Write-Output "  $at uninstall"
+Write-Output "  Remove-Item '$exe'"

@@ -144,10 +144,11 @@ esac
 cat <<END
 
 next:
-  $at version                    what was installed
-  $at serve --root DIR           serve a project on http://127.0.0.1:8720/mcp
-  claude mcp add $program -- $at stdio --root DIR
-  $at --help                     all commands
+  $at setup     settings and hosts, after a few questions
+  $at doctor    looks at everything, and says what to do
+  $at --help    all commands
 
+to remove it:
+  $at uninstall
+  rm $dir/$program
 END
-printf 'to remove it: rm %s\n' "$dir/$program"

@@ -71,9 +71,15 @@ func TestInstallerPutsOneFileIntoTheHome(t *testing.T) {
 	if says := must(t, exe, "version"); !strings.HasPrefix(says, program+" "+version) {
 		t.Errorf("the installed program says %q", says)
 	}
-	for _, want := range []string{"installed " + program + " " + version, "not in PATH", exe + " serve"} {
+	for _, want := range []string{"installed " + program + " " + version, "not in PATH", exe + " setup "} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("install.sh does not say %q:\n%s", want, r.stdout)
+		}
+	}
+	// With --help the advised commands are known and do nothing.
+	for line := range strings.Lines(r.stdout) {
+		if advice, ok := strings.CutPrefix(line, "  "+exe+" "); ok {
+			must(t, exe, strings.Fields(advice)[0], "--help")
 		}
 	}
 }

@@ -46,7 +46,7 @@ func run(m *testing.M) int {
 	}
 	builtProgram, builtTool = filepath.Join(dir, program+suffix), filepath.Join(dir, "release"+suffix)
 	for _, args := range [][]string{
-		{"-ldflags", "-X github.com/async-crud-mcp/async-crud-mcp/internal/cli.version=" + version, "-o", builtProgram, "../../cmd/" + program},
+		{"-ldflags", "-s -w -X github.com/async-crud-mcp/async-crud-mcp/internal/cli.version=" + version, "-o", builtProgram, "../../cmd/" + program},
 		{"-o", builtTool, "../../scripts/release"},
 	} {
 		cmd := exec.Command("go", append([]string{"build", "-trimpath"}, args...)...)
