@@ -64,7 +64,7 @@ vet/darwin vet/windows: vet/%:
 
 release: ## everything a release has, in dist/, unpublished; VERSION=1.2.3 names it, SNAPSHOT= publishes
 	SNAPSHOT_VERSION=$(or $(VERSION),$(shell sed -n 's/^var version = "\(.*\)"/\1/p' internal/cli/version.go)) \
-		go run github.com/goreleaser/goreleaser/v2@$(GORELEASER) release --clean $(SNAPSHOT)
+		CGO_ENABLED=0 go run -trimpath github.com/goreleaser/goreleaser/v2@$(GORELEASER) release --clean $(SNAPSHOT)
 
 .PHONY: publish-entry
 publish-entry: # dist/server.json to the MCP registry, from a workflow that GitHub vouches for
