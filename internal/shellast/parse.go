@@ -3,6 +3,7 @@ package shellast
 import (
 	"errors"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -42,6 +43,9 @@ func Parse(text string, o Options) (*Script, error) {
 	return w.script, nil
 }
 
+// parsers are used again: each has a buffer of its own.
+var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+
 // parse reads text into statements.
 func (w *walker) parse(text string) ([]*syntax.Stmt, error) {
 	if w.parsed += len(text); w.parsed > MaxText {
@@ -50,7 +54,9 @@ func (w *walker) parse(text string) ([]*syntax.Stmt, error) {
 	if nested(text) > MaxNesting {
 		return nil, &LimitError{"it is nested too deep"}
 	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	p := parsers.Get().(*syntax.Parser)
+	file, err := p.Parse(strings.NewReader(text), "")
+	parsers.Put(p)
 	if err != nil {
 		return nil, syntaxError(err)
 	}
