@@ -399,3 +399,53 @@ func TestAHostThatConnectsIsGivenTheAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatOthersWroteBetweenTwoInstallsStays(t *testing.T) {
+	m := machine(t)
+	h := named(t, "cursor")
+	path := filepath.Join(m.Home, ".cursor", "mcp.json")
+	put(t, path, "{\n  \"a\": 1\n}\n", 0o600)
+	b := NewBook(filepath.Join(m.Home, "data"))
+	install(t, m, b, h, want)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, path, strings.Replace(string(text), `"a": 1`, `"a": 2`, 1), 0o600)
+	w := want
+	w.Server.Args = []string{"stdio", "--root", "/p"}
+	install(t, m, b, h, w)
+	uninstall(t, b)
+	if got, err := os.ReadFile(path); err != nil || string(got) != "{\n  \"a\": 2\n}\n" {
+		t.Errorf("left is %q, %v", got, err)
+	}
+}
+
+func TestAFileOfOursThatAHostWroteAnewGoesWhenNothingElseIsInIt(t *testing.T) {
+	m := machine(t)
+	h := named(t, "cursor")
+	b := NewBook(filepath.Join(m.Home, "data"))
+	install(t, m, b, h, want)
+	put(t, filepath.Join(m.Home, ".cursor", "mcp.json"), `{"mcpServers":{"async-crud-mcp":{"command":"/opt/async-crud-mcp","args":["stdio"],"disabled":true}}}`, 0o600)
+	uninstall(t, b)
+	if left := tree(t, m.Home); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestAValueThatAPersonHasChangedSinceStays(t *testing.T) {
+	m := machine(t)
+	h := named(t, "codex")
+	path := filepath.Join(m.Home, ".codex", "config.toml")
+	b := NewBook(filepath.Join(m.Home, "data"))
+	install(t, m, b, h, want)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, path, strings.Replace(string(text), "shell_tool = false", "shell_tool = true", 1), 0o600)
+	uninstall(t, b)
+	if got, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(got)) != "[features]\nshell_tool = true" {
+		t.Errorf("left is %q, %v", got, err)
+	}
+}

@@ -274,3 +274,11 @@ func FuzzSetThenRemove(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatCannotBeTakenOutIsRefused(t *testing.T) {
+	for _, text := range []string{"servers.us.command = 'x'\n", "servers = { us = { command = 'x' } }\n", "[servers]\nus.command = 'x'\n"} {
+		if got, err := Remove("toml", []byte(text), 0, "servers", "us"); !errors.Is(err, ErrShape) {
+			t.Errorf("Remove from %q = %q, %v, want ErrShape", text, got, err)
+		}
+	}
+}
