@@ -67,7 +67,7 @@ type Host struct {
 	format  string
 	section string // where servers are registered
 	typed   bool   // an entry says that it is stdio
-	remote  string // the name under which it is told the transport of a server it connects to; "": it finds out
+	named   bool   // an entry names the transport of a server it connects to
 	http    bool   // it connects to streamable HTTP
 	sse     bool   // it connects to SSE
 
@@ -90,7 +90,7 @@ type denial struct {
 func All() []*Host {
 	return []*Host{
 		{
-			Name: "claude-code", Title: "Claude Code", program: "claude", format: "json", section: "mcpServers", typed: true, remote: "type", http: true, sse: true,
+			Name: "claude-code", Title: "Claude Code", program: "claude", format: "json", section: "mcpServers", typed: true, named: true, http: true, sse: true,
 			files: func(m Machine) []string {
 				if dir := m.Getenv("CLAUDE_CONFIG_DIR"); dir != "" {
 					return []string{filepath.Join(dir, ".claude.json"), dir}
@@ -124,7 +124,7 @@ func All() []*Host {
 			Note: "its shell can be switched off, its apply_patch cannot: ask it in AGENTS.md to use our tools",
 		},
 		{
-			Name: "gemini", Title: "Gemini CLI", program: "gemini", format: "json", section: "mcpServers", remote: "type", http: true, sse: true,
+			Name: "gemini", Title: "Gemini CLI", program: "gemini", format: "json", section: "mcpServers", named: true, http: true, sse: true,
 			files: func(m Machine) []string {
 				dir := filepath.Join(cmp.Or(m.Getenv("GEMINI_CLI_HOME"), m.Home), ".gemini")
 				return []string{filepath.Join(dir, "settings.json"), dir}
@@ -133,7 +133,7 @@ func All() []*Host {
 			deny:   &denial{path: []string{"tools", "exclude"}, tools: []string{"run_shell_command", "write_file", "replace"}},
 		},
 		{
-			Name: "vscode", Title: "VS Code", program: "code", format: "json", section: "servers", typed: true, remote: "type", http: true, sse: true,
+			Name: "vscode", Title: "VS Code", program: "code", format: "json", section: "servers", typed: true, named: true, http: true, sse: true,
 			files: func(m Machine) []string {
 				dir := filepath.Join(m.appData("Code"), "User")
 				return []string{filepath.Join(dir, "mcp.json"), dir}

@@ -185,7 +185,7 @@ type entry struct {
 func entryOf(h *Host, s Server) entry {
 	if s.URL != "" {
 		e := entry{URL: s.URL}
-		if h.remote != "" {
+		if h.named {
 			e.Type = s.Transport
 		}
 		return e
