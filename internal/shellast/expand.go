@@ -14,7 +14,11 @@ func (w *walker) words(list []*syntax.Word, f frame) []Word {
 	out := make([]Word, 0, len(list))
 	for _, word := range list {
 		at := w.span(word)
-		for _, one := range w.braces(word) {
+		spread := w.braces(word)
+		for _, one := range spread {
+			if len(spread) > 1 && void(one) {
+				continue
+			}
 			e := expander{w: w, f: f, at: at}
 			e.word(one)
 			out = append(out, e.out...)
@@ -25,6 +29,17 @@ func (w *walker) words(list []*syntax.Word, f frame) []Word {
 		}
 	}
 	return out
+}
+
+// void reports whether nothing is left of a word, not even quotes: the shell drops
+// it, and what follows may become the command.
+func void(word *syntax.Word) bool {
+	for _, p := range word.Parts {
+		if lit, ok := p.(*syntax.Lit); !ok || lit.Value != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // joined expands a word that stays one, as in assignments.
