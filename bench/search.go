@@ -180,7 +180,7 @@ func generate(root string, files int) error {
 		fmt.Fprintf(&b, "package p%d\n\nimport (\n\t%q\n)\n\n", i%600, word())
 		size := 2000 + rng.IntN(12_000)
 		for b.Len() < size {
-			switch rng.IntN(8) {
+			switch rng.IntN(40) {
 			case 0:
 				fmt.Fprintf(&b, "func (%s *%s) %s(ctx context.Context, %s %s) error {\n", "r", word(), word(), word(), word())
 			case 1:
@@ -244,7 +244,7 @@ func (r *searchResults) measureTree(ctx context.Context, name, root string) (*se
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	tree := watch.NewTree(root, watch.TreeOptions{Skip: search.Unwatched})
+	tree := watch.NewTree(root, watch.TreeOptions{Skip: search.Unwatched, Passing: true})
 	options := search.Options{
 		Scope: func(context.Context) (*search.Scope, error) { return scope, nil }, CountFor: time.Hour,
 		Tree: func(string) *watch.Tree { return tree },
@@ -376,6 +376,7 @@ func (r *searchResults) endToEnd(ctx context.Context, p *programs, root string) 
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
+	time.Sleep(3 * time.Second) // it tidies up
 	for range 200 {
 		for pattern, s := range map[string]*sample{"qzjxkvbwqpzzy": &r.absent, rareWord: &r.rare} {
 			begin := time.Now()

@@ -218,7 +218,7 @@ func (a *App) care(ctx context.Context) error {
 				if rest == 0 {
 					rest = -1 // the watcher takes 0 for its default
 				}
-				tree := watch.NewTree(s.Root, watch.TreeOptions{Debounce: rest, Skip: search.Unwatched, Logger: a.Logger})
+				tree := watch.NewTree(s.Root, watch.TreeOptions{Debounce: rest, Skip: search.Unwatched, Passing: true, Logger: a.Logger})
 				a.trees.Store(s.Root, tree)
 				trees.Go(func() { a.watchTree(ctx, s.Root, tree) })
 			}
@@ -233,7 +233,7 @@ const maxTrees = 16
 func (a *App) watchTree(ctx context.Context, root string, tree *watch.Tree) {
 	err := tree.Run(ctx, func(changes []watch.Change) {
 		a.Search.Noticed(root, changes)
-		changes = slices.DeleteFunc(changes, func(c watch.Change) bool { return search.OfGit(c.Rel) })
+		changes = slices.DeleteFunc(changes, func(c watch.Change) bool { return c.Kind == watch.Passed || search.OfGit(c.Rel) })
 		a.changed.note(root, changes)
 		s := a.scopes.at(root, func(*scope) bool { return true })
 		if s == nil {

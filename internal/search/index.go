@@ -89,6 +89,8 @@ const (
 	racy = 20 * time.Millisecond
 	// maxLinked is how many files with several names are looked at for a search.
 	maxLinked = 10_000
+	// tidyTime is how long after it was built an index has been tidied up.
+	tidyTime = 2 * time.Second
 	// slotBits are the upper bits of a number in the store of contents.
 	slotBits = 4
 )
@@ -213,12 +215,16 @@ func (x *index) run(ctx context.Context) {
 		return
 	}
 	x.opts.Logger.Info("a tree is indexed", "root", x.key.root, "took", time.Since(began), "files", x.trigrams.Stats().Files)
-	timer := time.NewTimer(x.opts.Idle)
+	timer, built := time.NewTimer(x.opts.Idle), time.NewTimer(tidyTime)
 	defer timer.Stop()
+	defer built.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-built.C:
+			debug.FreeOSMemory() // building took several times what is kept
+			continue
 		case <-x.wake:
 		case <-timer.C:
 		}

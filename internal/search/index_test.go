@@ -39,7 +39,7 @@ func newIndexed(t testing.TB, files map[string]string, o search.Options, stat bo
 	var running sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	if !stat {
-		x.watch = watch.NewTree(x.root, watch.TreeOptions{Skip: search.Unwatched})
+		x.watch = watch.NewTree(x.root, watch.TreeOptions{Skip: search.Unwatched, Passing: true})
 		o.Tree = func(root string) *watch.Tree {
 			if root != x.root {
 				t.Errorf("asked for the watcher of %s", root)

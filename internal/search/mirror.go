@@ -243,6 +243,7 @@ func (m *mirror) apply(f *folder, l listing) {
 	}
 	if l.err != nil && isGone(l.err) && f.parent != nil {
 		m.dropFolder(f)
+		f.parent.order = slices.DeleteFunc(f.parent.order, func(e fsys.DirEntry) bool { return e.Name == lastOf(f.rel) })
 		m.soil(f.parent)
 		return
 	}

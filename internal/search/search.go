@@ -55,7 +55,7 @@ type Options struct {
 	// to count the others; default 50 ms.
 	CountFor time.Duration
 	// Tree returns the watcher of the directory at root, whose changes are handed to
-	// Noticed; nil: it has none.
+	// Noticed, those that passed included; nil: it has none.
 	Tree func(root string) *watch.Tree
 	// IndexBytes bound the memory of all indexes; default 128 MB.
 	IndexBytes int64

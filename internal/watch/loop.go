@@ -72,11 +72,13 @@ const (
 )
 
 func newLoop(t *Tree) *loop {
-	return &loop{
+	l := &loop{
 		tree: t, watched: make(map[int32]*node), unwatched: make(map[*node]struct{}),
 		settle:   newSettler(t.opts.Debounce, t.most),
 		tellings: make(chan []Change, 1), told: make(chan struct{}, 1),
 	}
+	l.settle.passing = t.opts.Passing
+	return l
 }
 
 // start opens the kernel and begins to tell.

@@ -25,6 +25,7 @@ const (
 type settler struct {
 	rest, longest time.Duration
 	most          int
+	passing       bool // what came and went is told, too
 
 	paths     map[string]*unrest
 	queue     unrestQueue
@@ -104,6 +105,9 @@ func (s *settler) take(now time.Time, everything bool) []Change {
 		}
 		heap.Pop(&s.queue)
 		delete(s.paths, u.rel)
+		if u.was == nothing && u.is == nothing && s.passing {
+			changes = append(changes, Change{Rel: u.rel, Kind: Passed})
+		}
 		changes = u.append(changes)
 	}
 	slices.SortFunc(changes, tellingOrder)

@@ -22,13 +22,15 @@ const (
 	// made again within the rest (by an editor saving by rename) is modified. It may
 	// be told without a change, never the other way round.
 	Modified
-	// Deleted: the path was there and no longer is. What came and went between two
-	// tellings is not told: who looked in that moment finds it gone.
+	// Deleted: the path was there and no longer is.
 	Deleted
 	// Overflow: everything may differ; look at the whole tree. It is told once
 	// everything is watched, so whoever looks then misses nothing: at the start,
 	// after notices were lost, and when another directory became the root.
 	Overflow
+	// Passed: the path came and went since it was last told of. It is told only on
+	// request: to those who keep what they see when they look by themselves.
+	Passed
 )
 
 // String names the kind as it appears in logs.
@@ -42,6 +44,8 @@ func (k Kind) String() string {
 		return "deleted"
 	case Overflow:
 		return "overflow"
+	case Passed:
+		return "passed"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -65,6 +69,7 @@ type TreeOptions struct {
 	// and the root itself; default 3 s. A tree that takes long is looked at less
 	// often, so that looking takes a twentieth of one core at most.
 	Poll       time.Duration
+	Passing    bool                            // tell what Passed, too
 	PollOnly   bool                            // do not ask the operating system for notices
 	MaxWatches int                             // directories the system may watch; default half of what the user may have
 	Skip       func(rel string, dir bool) bool // what is neither watched nor told; called by Run when a name appears, with slashes; nil: nothing
