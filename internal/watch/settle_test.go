@@ -121,3 +121,14 @@ func TestSettlerIsBoundedAndSaysWhenItWasTooMuch(t *testing.T) {
 	wantTold(t, s.take(now, false), "overflow ./")
 	wantTold(t, s.take(now.Add(time.Second), false), "modified p")
 }
+
+func TestSettlerTellsWhatCameAndWentOnRequest(t *testing.T) {
+	for passing, want := range map[bool][]string{false: nil, true: {"passed p"}} {
+		s := newSettler(time.Second, 10)
+		s.passing = passing
+		now := time.Now()
+		s.note("p", nothing, aFile, now)
+		s.note("p", aFile, nothing, now)
+		wantTold(t, s.take(now, true), want...)
+	}
+}
