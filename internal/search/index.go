@@ -455,16 +455,18 @@ func (x *index) sweep(over <-chan struct{}, listed bool, workers int) bool {
 }
 
 func (x *index) sweepFolder(f *folder, listed bool) {
+	if listed {
+		x.mu.Lock()
+		if x.mirror != nil {
+			delete(x.mirror.dirty, f) // before it is opened: another may come under its name
+		}
+		x.mu.Unlock()
+	}
 	d, err := f.path.OpenDir()
 	if err == nil {
 		defer d.Close()
 	}
 	if listed {
-		x.mu.Lock()
-		if x.mirror != nil {
-			delete(x.mirror.dirty, f)
-		}
-		x.mu.Unlock()
 		l := listing{err: err}
 		if err == nil {
 			l = listIn(d, x.key.respectIgnore)
@@ -575,8 +577,21 @@ func (x *index) readPending(ctx context.Context) {
 // reader reads files for the index.
 type reader struct {
 	*index
-	buf *[]byte
+	buf   *[]byte
+	since uint64 // the last change before the directory was opened
 	openDir
+}
+
+// open opens the directory of a file of that version. One that was opened before
+// the file changed may be another than the one that has its name now.
+func (r *reader) open(f *folder, version uint64) (*fsys.Dir, error) {
+	if version > r.since {
+		r.openDir.close()
+	}
+	if r.of != f {
+		r.since = r.versions.Load()
+	}
+	return r.openDir.open(f)
 }
 
 func (r *reader) close() {
@@ -664,7 +679,7 @@ func (r *reader) take(e *entry, version uint64) (what class, stamp fsys.Stamp, l
 		}
 		return barred
 	}
-	d, err := r.open(e.dir)
+	d, err := r.open(e.dir, version)
 	if err != nil {
 		return gone(err), stamp, 0, true
 	}

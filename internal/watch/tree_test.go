@@ -72,7 +72,7 @@ func (r replica) apply(t testing.TB, root string, c Change, strict bool) {
 		t.Errorf("%s %s, but known before: %v", c.Kind, key, known)
 	}
 	switch c.Kind {
-	case Deleted:
+	case Deleted, Passed:
 		delete(r, key)
 	case Created, Modified:
 		r[key] = ""
