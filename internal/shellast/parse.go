@@ -2,6 +2,7 @@ package shellast
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -257,6 +258,11 @@ func Arguments(text string) ([]Word, error) {
 	}
 	if end := int(call.End().Offset()); strings.TrimSpace(w.text[end:]) != "" {
 		return nil, refuse("a comment is no argument", end)
+	}
+	for _, word := range call.Args {
+		if spread := w.braces(word); len(spread) > 1 && slices.ContainsFunc(spread, void) {
+			return nil, refuse("an empty word of braces is no argument", int(word.Pos().Offset()))
+		}
 	}
 	words := w.words(call.Args, frame{stdin: &Input{}})[1:]
 	for i := range words {
